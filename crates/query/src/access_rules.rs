@@ -48,6 +48,8 @@ pub fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     rules.insert(at + 2, Arc::new(IndexOrder));
     let sorts = rules.iter().position(|rule| rule.name() == "EnsureRequirements");
     rules.insert(sorts.unwrap_or(at + 3), Arc::new(crate::kept_order::KeptOrder));
+    // By which way each table is read is settled.
+    rules.push(Arc::new(crate::scan::SaidFilters));
     rules.push(Arc::new(crate::filter_order::FilterOrder));
     // What stands between a join and its scans is settled.
     rules.push(Arc::new(crate::join_keys::KeysOfJoins));
@@ -230,6 +232,7 @@ fn lookup_join(join: &HashJoinExec, inner_side: JoinSide) -> Option<(f64, IndexJ
         columns,
         schema: join.schema(),
         limit: join.fetch(),
+        found_each: found,
         rows_each: found * kept,
         part: crate::estimate::matched_part(join, inner_side == JoinSide::Right),
     };

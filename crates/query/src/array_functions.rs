@@ -346,15 +346,71 @@ fn to_string(args: &[Datum<'_>], env: &FormatEnv) -> Result<Value> {
         Some(Datum::Text(text)) => Some(*text),
         _ => None,
     };
-    let items: Vec<String> = ArrayView::new(bytes)
-        .iter()
-        .filter_map(|one| match one {
-            Datum::Null => null.map(str::to_owned),
-            Datum::Bool(v) => Some(if v { "t" } else { "f" }.to_owned()),
-            other => Some(to_text(&other, env)),
-        })
-        .collect();
-    Ok(Value::Text(items.join(separator).into()))
+    Ok(Value::Text(texts(bytes, null, env).join(separator).into()))
+}
+
+/// The elements as texts; what stands for those that are NULL, if anything does.
+fn texts(array: &[u8], null: Option<&str>, env: &FormatEnv) -> Vec<String> {
+    let text = |one: Datum<'_>| match one {
+        Datum::Null => null.map(str::to_owned),
+        Datum::Bool(v) => Some(if v { "t" } else { "f" }.to_owned()),
+        other => Some(to_text(&other, env)),
+    };
+    ArrayView::new(array).iter().filter_map(text).collect()
+}
+
+/// The field's `listagg` that is cut where it is too long: of an array, what stands between its
+/// elements, what in place of the rest, and whether it is told how many are left out.
+pub const LISTED: &str = "$listed";
+/// The field's longest text.
+const LISTED_BYTES_MAX: usize = 4000;
+/// What the field keeps free for the number of values that are left out.
+const LISTED_COUNT_BYTES: usize = 24;
+
+fn listed(args: &[Datum<'_>], env: &FormatEnv) -> Result<Value> {
+    let [array, separator, filler, counted] = args else { return Err(no_function(LISTED)) };
+    let items = match array {
+        Datum::Array(bytes) => texts(bytes, None, env),
+        Datum::Null => Vec::new(),
+        _ => return Err(no_function(LISTED)),
+    };
+    let word = |datum: &Datum<'_>| match datum {
+        Datum::Text(text) => (*text).to_owned(),
+        _ => String::new(),
+    };
+    let count = matches!(counted, Datum::Bool(true));
+    Ok(match items.is_empty() {
+        true => Value::Null,
+        false => Value::Text(cut(&items, &word(separator), &word(filler), count).into()),
+    })
+}
+
+/// All of the values, or the first of them that leave room for what tells that there are more.
+fn cut(items: &[String], separator: &str, filler: &str, counted: bool) -> String {
+    let all: usize = items.iter().map(|item| item.len() + separator.len()).sum();
+    if all <= LISTED_BYTES_MAX + separator.len() {
+        return items.join(separator);
+    }
+    let count = if counted { LISTED_COUNT_BYTES } else { 0 };
+    let room = LISTED_BYTES_MAX.saturating_sub(filler.len() + count);
+    let (mut kept, mut bytes) = (0, 0);
+    for item in items {
+        bytes += item.len() + separator.len();
+        if bytes > room {
+            break;
+        }
+        kept += 1;
+    }
+    let mut out = String::with_capacity(LISTED_BYTES_MAX);
+    for item in &items[..kept] {
+        out.push_str(item);
+        out.push_str(separator);
+    }
+    out.push_str(filler);
+    if counted {
+        out.push_str(&format!("({})", items.len() - kept));
+    }
+    out
 }
 
 /// The subscripts of an array that counts from `first`, as an array.
@@ -558,5 +614,28 @@ pub fn functions(env: FormatEnv) -> Vec<RowFunction> {
         }
         to_string(args, &env)
     }));
+    all.push(RowFunction::new(LISTED, Some(4), TEXT, false, move |args| listed(args, &env)));
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_lists_are_cut_between_their_values() {
+        let short: Vec<String> = ["a", "b", "c"].map(str::to_owned).to_vec();
+        assert_eq!(cut(&short, ",", "...", true), "a,b,c");
+        // 4000 bytes are no more than fit: the last value has no separator behind it.
+        let full = vec!["x".repeat(7); 500];
+        assert_eq!(cut(&full, ",", "...", true).len(), 3999);
+        let wide = vec!["x".repeat(9); 500];
+        let told = cut(&wide, ",", "...", true);
+        // 397 values with separators are 3970 bytes, and leave 27 for the rest.
+        assert!(told.ends_with("x,...(103)"), "{told}");
+        assert_eq!(told.len(), 3970 + "...(103)".len());
+        let untold = cut(&wide, ", ", "~", false);
+        assert_eq!(untold.len(), 363 * 11 + 1);
+        assert_eq!(cut(&["y".repeat(5000)], ",", "...", true), "...(1)");
+    }
 }

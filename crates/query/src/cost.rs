@@ -5,9 +5,11 @@
 //! never do: decide anything.
 
 use crate::access_rules::LOOKUP_ROWS;
-use crate::estimate::plan_rows;
-use crate::facts::fact_at;
+use crate::arrow_rows::Source;
+use crate::estimate::{plan_rows, value_bytes};
+use crate::facts::{Fact, fact_at};
 use crate::index_join::IndexJoinExec;
+use crate::scalar::Scalar;
 use crate::scan::{Access, ScanExec, ScanWork};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::physical_expr::expressions::Column;
@@ -46,22 +48,89 @@ fn log2(n: f64) -> f64 {
     n.max(2.0).log2()
 }
 
-fn scan_cost(work: &ScanWork) -> (f64, f64) {
+/// What looking at the conditions on a row costs.
+fn filter_cost(work: &ScanWork) -> f64 {
     #[allow(clippy::cast_precision_loss)] // few
-    let filters = work.filters.len() as f64 * OPERATION;
-    let all = work.size.rows.max(1.0);
-    let rows = work.rows();
+    let filters = work.filters.len() as f64;
+    filters * OPERATION
+}
+
+/// The part of so many rows that a limit lets a step work out.
+#[allow(clippy::cast_precision_loss)] // a guess
+fn worked_out(limit: Option<usize>, rows: f64) -> f64 {
+    limit.map_or(1.0, |limit| (limit as f64 / rows.max(1.0)).min(1.0))
+}
+
+fn scan_cost(work: &ScanWork) -> (f64, f64) {
+    let (filters, all) = (filter_cost(work), work.size.rows.max(1.0));
     let (startup, total) = match &work.access {
         Access::Full => (0.0, work.size.blocks * BLOCK + all * (ROW + filters)),
         Access::Range { .. } | Access::Keys { .. } | Access::Any { .. } | Access::Bits(_) => {
             let startup = OPERATION * log2(all);
-            let each = if work.only_index().is_some() { ROW } else { ROW * LOOKUP_ROWS };
-            (startup, startup + rows.max(1.0) * (each + filters))
+            let (only, found) = (work.only_index().is_some(), work.rows_found().max(1.0));
+            let each = if only { ROW } else { ROW * LOOKUP_ROWS };
+            let read = match work.bitmap_blocks() {
+                // Bits are counted, none is looked at by itself.
+                Some(blocks) if work.counts_rows() => blocks * BLOCK,
+                Some(blocks) if only => blocks * BLOCK + found * (ROW + filters),
+                Some(blocks) => (blocks + work.blocks_of(found)) * BLOCK + found * (ROW + filters),
+                // Whatever becomes of them.
+                None => found * (each + filters),
+            };
+            (startup, startup + read)
         }
     };
-    // A limit ends it early.
-    let kept = crate::estimate::rows_kept(&work.table, &work.filters, &work.size).max(1.0);
-    (startup, startup + (total - startup) * (rows / kept).clamp(0.0, 1.0))
+    (startup, startup + (total - startup) * worked_out(work.limit, work.rows_unlimited()))
+}
+
+/// What the inner side of a join by index is thought to take for one outer row.
+pub(crate) fn inner_estimate(join: &IndexJoinExec) -> Estimate {
+    let (join, work) = (join.join(), join.inner());
+    let found = join.found_each * (ROW * LOOKUP_ROWS + filter_cost(work));
+    let (startup_cost, total_cost) = (0.0, ROW * LOOKUP_ROWS + found);
+    let key = join.index.columns.iter().take(join.key.len()).map(|column| usize::from(*column));
+    let mut width = columns_width(work, yielded(work).collect());
+    if width <= 0.0 {
+        width = columns_width(work, filtered(work).into_iter().chain(key).collect());
+    }
+    Estimate { startup_cost, total_cost, rows: join.rows_each, width }
+}
+
+/// The table's columns that a scan yields.
+fn yielded(work: &ScanWork) -> impl Iterator<Item = usize> {
+    work.sources.iter().filter_map(|source| match source {
+        Source::Column(column) => Some(*column),
+        _ => None,
+    })
+}
+
+/// The table's columns that conditions on its rows name.
+fn filtered(work: &ScanWork) -> Vec<usize> {
+    let mut columns = work.hints.columns(&work.table);
+    for filter in &work.filters {
+        filter.walk(&mut |part| {
+            if let Scalar::Column(column) = part {
+                columns.push(*column);
+            }
+        });
+    }
+    columns
+}
+
+/// Mean bytes of the columns that a scan reads.
+pub(crate) fn read_width(work: &ScanWork) -> f64 {
+    columns_width(work, yielded(work).chain(filtered(work)).collect())
+}
+
+/// Mean bytes of some of a table's columns, each counted once.
+fn columns_width(work: &ScanWork, mut columns: Vec<usize>) -> f64 {
+    columns.sort_unstable();
+    columns.dedup();
+    let width = |column: usize| {
+        let known = Fact::of(&work.table, &work.size, column).map(|fact| fact.width);
+        known.or_else(|| work.types.get(column).map(|ty| value_bytes(*ty))).unwrap_or(0.0)
+    };
+    columns.into_iter().map(width).sum()
 }
 
 /// Cost until the first row, and in all.
@@ -77,8 +146,10 @@ fn cost(plan: &Arc<dyn ExecutionPlan>) -> (f64, f64) {
     let n = rows_in.first().copied().unwrap_or(0.0);
     #[allow(clippy::cast_precision_loss)] // few
     let times = |count: usize| count as f64 * OPERATION;
-    if plan.downcast_ref::<IndexJoinExec>().is_some() {
-        return (first, all + n * ROW * LOOKUP_ROWS + rows * ROW * LOOKUP_ROWS);
+    if let Some(join) = plan.downcast_ref::<IndexJoinExec>() {
+        let total = all + n * inner_estimate(join).total_cost;
+        let part = worked_out(join.join().limit, join.rows());
+        return (first, first + (total - first) * part);
     }
     if let (Some(join), [left, right]) = (crate::bounds::hash_join(plan), &inputs[..]) {
         let keys = times(join.on().len());
@@ -112,7 +183,8 @@ fn cost(plan: &Arc<dyn ExecutionPlan>) -> (f64, f64) {
         return (first, all + n * times(computed));
     }
     if plan.fetch().is_some() && inputs.len() == 1 {
-        return (first, first + (all - first) * (rows / n.max(1.0)).clamp(0.0, 1.0));
+        // Who finds no row has read to the end.
+        return (first, first + (all - first) * (rows.max(1.0) / n.max(1.0)).min(1.0));
     }
     match inputs.len() {
         0 => (0.0, rows * ROW),

@@ -32,7 +32,7 @@ const BETWEEN_UNINDEXED: f64 = 0.05;
 /// Part of the rows that match a pattern.
 const LIKE: f64 = 0.05;
 /// Part of the rows that a condition of another kind keeps.
-const OTHER: f64 = 1.0 / 3.0;
+pub(crate) const OTHER: f64 = 1.0 / 3.0;
 /// Groups for each row of what is grouped.
 const GROUPS: f64 = 0.1;
 /// Bytes that a row costs beyond its values.
@@ -95,7 +95,8 @@ impl TableSize {
     }
 }
 
-fn value_bytes(ty: ColType) -> f64 {
+/// Bytes that a value of a type is thought to have.
+pub(crate) fn value_bytes(ty: ColType) -> f64 {
     match ty.kind {
         TypeKind::Bool => 1.0,
         TypeKind::Int2 => 2.0,
@@ -177,7 +178,8 @@ fn column_condition(condition: &Scalar) -> Option<(usize, CmpOp)> {
     Some((column, op))
 }
 
-fn selectivity(condition: &Scalar) -> f64 {
+/// Part of the rows that a condition keeps, of whose columns nothing is known.
+pub(crate) fn selectivity(condition: &Scalar) -> f64 {
     match condition {
         Scalar::Compare(CmpOp::Eq, _) => EQUAL,
         Scalar::Compare(CmpOp::Ne, _) => 1.0 - EQUAL,
@@ -301,10 +303,8 @@ fn volume_unlimited(plan: &Arc<dyn ExecutionPlan>) -> Volume {
             .and_then(|found| joined_known(ty, *left, *right, &found));
         return known.unwrap_or_else(|| joined(ty, *left, *right));
     }
-    if plan.downcast_ref::<FilterExec>().is_some()
-        && let [input] = &*inputs
-    {
-        return input.keeping(OTHER);
+    if let (Some(filter), [input]) = (plan.downcast_ref::<FilterExec>(), &*inputs) {
+        return input.keeping(crate::scan::filter_part(filter).unwrap_or(OTHER));
     }
     if let Some(aggregate) = plan.downcast_ref::<AggregateExec>()
         && !aggregate.group_expr().is_empty()

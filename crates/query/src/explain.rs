@@ -9,7 +9,7 @@
 use crate::append::AppendExec;
 use crate::bounds::shown;
 pub use crate::cost::Estimate;
-use crate::cost::estimate;
+use crate::cost::{estimate, inner_estimate, read_width};
 use crate::error::PgError;
 use crate::fixed::name_of;
 use crate::index_join::IndexJoinExec;
@@ -34,6 +34,7 @@ use datafusion::physical_plan::{
     SendableRecordBatchStream,
 };
 use futures::{Stream, StreamExt};
+use kernel::dict::IndexKind;
 use observe::{Ctx, Stat};
 use parking_lot::Mutex;
 use std::any::Any;
@@ -130,13 +131,57 @@ impl PartBegun {
     }
 }
 
-/// What reading an index took of a step that reads the rows it points to as well.
+/// Where a step tells what parts of it took.
+#[derive(Clone, Debug)]
+pub(crate) struct Parts {
+    /// Reading its index, whose number follows.
+    pub(crate) index: SharedActual,
+    index_obj: u32,
+    /// Of a join by index, looking rows up, with the index's part; the table's number.
+    pub(crate) table: Option<(SharedActual, u32)>,
+}
+
+impl Parts {
+    pub(crate) fn of_index(index_obj: u32) -> Parts {
+        Parts { index: SharedActual::default(), index_obj, table: None }
+    }
+
+    pub(crate) fn of_join(index_obj: u32, table_obj: u32) -> Parts {
+        let table = Some((SharedActual::default(), table_obj));
+        Parts { table, ..Parts::of_index(index_obj) }
+    }
+
+    fn told_of_index(&self) -> Part {
+        Part { obj: self.index_obj, actual: *self.index.lock() }
+    }
+
+    fn told_of_table(&self) -> Option<Part> {
+        let (table, obj) = self.table.as_ref()?;
+        Some(Part { obj: *obj, actual: *table.lock() })
+    }
+}
+
+/// What a part of a step did: reading an index, of a step that reads the rows it points to as well,
+/// or all of the inner side of a join by index.
 #[derive(Clone, Copy, Debug)]
-pub struct IndexPart {
-    /// Number of the index.
+pub struct Part {
+    /// Number of the index or table.
     pub obj: u32,
-    /// `rows`: its entries.
+    /// `rows`: entries of the index, or rows of the table.
     pub actual: Actual,
+}
+
+/// The inner side of a join by index: a table's rows, and the index that leads to them.
+#[derive(Clone, Copy, Debug)]
+pub struct Inner {
+    /// Whether a key finds one row at most.
+    pub unique: bool,
+    /// Whether the index is one of bitmaps.
+    pub bitmap: bool,
+    /// What one outer row is thought to take.
+    pub estimate: Estimate,
+    /// What all of them took, if the join was watched.
+    pub actual: Option<Part>,
 }
 
 /// What a step reads.
@@ -149,6 +194,26 @@ pub struct Names {
     pub single: bool,
     /// Whether it is a view whose rows are in memory.
     pub fixed: bool,
+    /// Number of the table, or of the index whose entries are read instead; 0: it has none.
+    pub obj: u32,
+}
+
+/// The sets of rows that indexes give, and how they are brought together.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Sets {
+    /// Of one index.
+    One {
+        index: String,
+        obj: u32,
+        /// Whether it is one of bitmaps.
+        bitmap: bool,
+        /// Whether its rows have a single value, or none.
+        single: bool,
+    },
+    All(Vec<Sets>),
+    Any(Vec<Sets>),
+    /// The rows of the first that are in none of the others.
+    Minus(Box<Sets>, Vec<Sets>),
 }
 
 /// A step of a plan as EXPLAIN shows it.
@@ -161,14 +226,20 @@ pub struct Step {
     /// Its conditions, keys and bounds.
     pub details: Vec<Detail>,
     pub estimate: Estimate,
+    /// Mean bytes of the columns that it reads of a table, which need not be those it yields.
+    pub read_width: f64,
     /// Names of its columns.
     pub columns: Vec<String>,
     /// `None`: it was not watched.
     pub actual: Option<Actual>,
     /// Of that, the part of the index, if it has one and was watched.
-    pub index: Option<IndexPart>,
+    pub index: Option<Part>,
     /// The table that it reads itself.
     pub names: Option<Names>,
+    /// What leads to that table's rows, if these are bitmaps.
+    pub sets: Option<Sets>,
+    /// Of a join by index, its other side.
+    pub inner: Option<Inner>,
     pub inputs: Vec<Step>,
 }
 
@@ -213,22 +284,28 @@ fn step(plan: &Arc<dyn ExecutionPlan>, namer: &Namer) -> Step {
         let table = name_of(inner.as_ref())?.to_owned();
         Some(Names { table, fixed: true, ..Names::default() })
     };
+    let parts = watched.and_then(|watched| watched.parts.as_ref());
     Step {
         name: inner.name().to_owned(),
         text: head,
         details,
         estimate,
+        read_width: inner.downcast_ref::<ScanExec>().map_or(0.0, |scan| read_width(scan.work())),
         columns,
         actual,
-        index: watched.and_then(|watched| {
-            let (part, obj) = watched.index.as_ref()?;
-            Some(IndexPart { obj: *obj, actual: *part.lock() })
-        }),
+        index: parts.map(Parts::told_of_index),
         names: inner
             .downcast_ref::<ScanExec>()
             .map(ScanExec::names)
             .or_else(|| inner.downcast_ref::<IndexJoinExec>().map(IndexJoinExec::names))
             .or_else(fixed),
+        sets: inner.downcast_ref::<ScanExec>().and_then(ScanExec::sets),
+        inner: inner.downcast_ref::<IndexJoinExec>().map(|join| Inner {
+            unique: join.join().is_unique(),
+            bitmap: join.join().index.kind == IndexKind::Bitmap,
+            estimate: inner_estimate(join),
+            actual: parts.and_then(Parts::told_of_table),
+        }),
         inputs: children.into_iter().map(|input| step(input, namer)).collect(),
     }
 }
@@ -288,12 +365,20 @@ pub fn watched(plan: &Arc<dyn ExecutionPlan>, timing: bool) -> DfResult<Arc<dyn 
     let inputs = plan.children().into_iter().map(|input| watched(input, timing));
     let inputs = inputs.collect::<DfResult<Vec<_>>>()?;
     let scan = plan.downcast_ref::<ScanExec>().and_then(ScanExec::watching_index);
-    let (inner, index): (Arc<dyn ExecutionPlan>, _) = match (inputs.is_empty(), scan) {
-        (true, Some((scan, part, obj))) => (Arc::new(scan), Some((part, obj))),
-        (true, None) => (plan.clone(), None),
-        (false, _) => (replace_children_if_necessary(plan.clone(), inputs)?, None),
+    let mut parts = None;
+    let inner: Arc<dyn ExecutionPlan> = if let Some((scan, told)) = scan {
+        parts = Some(told);
+        Arc::new(scan)
+    } else if let (Some(join), [outer]) = (plan.downcast_ref::<IndexJoinExec>(), &inputs[..]) {
+        let (join, told) = join.watching(outer.clone());
+        parts = Some(told);
+        Arc::new(join)
+    } else if inputs.is_empty() {
+        plan.clone()
+    } else {
+        replace_children_if_necessary(plan.clone(), inputs)?
     };
-    Ok(Arc::new(Watched { inner, estimate, timing, actual: Arc::default(), index }))
+    Ok(Arc::new(Watched { inner, estimate, timing, actual: Arc::default(), parts }))
 }
 
 /// A step that is watched.
@@ -303,15 +388,15 @@ struct Watched {
     estimate: Estimate,
     timing: bool,
     actual: SharedActual,
-    /// The part of its index, whose number follows.
-    index: Option<(SharedActual, u32)>,
+    /// What it tells of its parts, if it has some.
+    parts: Option<Parts>,
 }
 
 impl Watched {
     fn over(&self, inner: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
         let (estimate, timing) = (self.estimate, self.timing);
-        let (actual, index) = (self.actual.clone(), self.index.clone());
-        Arc::new(Watched { inner, estimate, timing, actual, index })
+        let (actual, parts) = (self.actual.clone(), self.parts.clone());
+        Arc::new(Watched { inner, estimate, timing, actual, parts })
     }
 }
 

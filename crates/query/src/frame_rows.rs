@@ -30,6 +30,9 @@ pub(crate) enum End {
     Current,
     Following,
     Last,
+    /// The partition's first group, and its last one, whole.
+    FirstGroup,
+    LastGroup,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -270,6 +273,8 @@ pub(crate) fn frames(
                 Ok(match (which, shape.units) {
                     (End::First, _) => 0,
                     (End::Last, _) => rows,
+                    (End::FirstGroup, _) => groups.first().map_or(0, edge),
+                    (End::LastGroup, _) => groups.last().map_or(rows, edge),
                     (End::Current, Units::Rows) => row + usize::from(past),
                     (End::Current, _) => edge(group),
                     (End::Preceding, Units::Rows) => {

@@ -1,6 +1,7 @@
 //! Frames of windows that DataFusion does not have: with EXCLUDE, with offsets that are computed,
 //! and RANGE with offsets over all types that PostgreSQL has it for. `lag` and `lead` of a number
-//! of rows that is computed, and `nth_value` of a place that is.
+//! of rows that is computed or that passes NULLs by, and `nth_value` of a place that is computed or
+//! counted from the last row.
 //!
 //! The binder gives such a frame as a call of [`FRAME`] before what the window is partitioned by.
 //! The function over the window becomes one that is given all rows of a partition and finds the
@@ -11,17 +12,20 @@
 use crate::arrow_rows::ColumnReader;
 use crate::error::{PgError, Result};
 use crate::expr_planner::adopt;
+use crate::frame_places::{NTH_FROM_LAST, place, shift};
 use crate::frame_rows::{End, Exclude, Offsets, Shape, Units, frames};
 use crate::functions::RowFunction;
 use crate::interruptible::check;
 use crate::interval_aggregates::of_name as of_intervals_called;
+use crate::keep::with_one_zero;
 use crate::memory::results_fit;
+use crate::ordering::order_key;
 use crate::scalar::common_number;
 use crate::types::{arrow_type, col_type_of};
 use crate::wire::FormatEnv;
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, new_null_array};
-use datafusion::arrow::compute::{SortOptions, filter, interleave};
-use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Int64Type, Schema};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray};
+use datafusion::arrow::compute::{SortOptions, filter};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema};
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result as DfResult;
@@ -100,7 +104,7 @@ fn framed(expr: &Expr, input: &Arc<LogicalPlan>, env: FormatEnv) -> DfResult<Opt
         None => own_frame(&function, input),
     };
     let own = match (is_shift(&function), args) {
-        (Some(direction), _) if has_computed_arguments(&function) => {
+        (Some(direction), _) if has_computed_arguments(&function) || ignores_nulls(&function) => {
             shifted(function, direction, input, env)?
         }
         (_, Some(args)) => with_frame(function, &args, input, env)?,
@@ -145,7 +149,13 @@ fn has_computed_arguments(function: &WindowFunction) -> bool {
         || args.get(2).is_some_and(|default| !is_literal(default))
 }
 
-/// `lag` and `lead` of as many rows as an expression says, or with a default that is one.
+/// Whether it passes NULLs by. What the library has for `lead` loses rows behind them.
+fn ignores_nulls(function: &WindowFunction) -> bool {
+    function.params.null_treatment == Some(NullTreatment::IgnoreNulls)
+}
+
+/// `lag` and `lead` of as many rows as an expression says, or with a default that is one, or of
+/// rows that are not NULL.
 fn shifted(
     mut function: WindowFunction,
     direction: i64,
@@ -154,11 +164,6 @@ fn shifted(
 ) -> DfResult<Expr> {
     let schema = input.schema();
     let name = function.fun.name().to_owned();
-    if function.params.null_treatment == Some(NullTreatment::IgnoreNulls) {
-        return Err(
-            PgError::unsupported(format!("{name} of computed rows with IGNORE NULLS")).into()
-        );
-    }
     let args = &mut function.params.args;
     let own = args[0].get_type(schema)?;
     let unknown = |types: &[&DataType]| {
@@ -224,7 +229,7 @@ fn wider(a: &DataType, b: &DataType) -> DataType {
 /// the arguments of [`FRAME`].
 fn own_frame(function: &WindowFunction, input: &LogicalPlan) -> Option<Vec<Expr>> {
     let nth = function.fun.name() == "nth_value" && !has_place(function);
-    let own = nth || is_moving_extreme(function, input);
+    let own = nth || function.fun.name() == NTH_FROM_LAST || is_moving_extreme(function, input);
     if own { frame_words(function) } else { frame_of_list(function) }
 }
 
@@ -296,8 +301,16 @@ enum Inner {
     First,
     Last,
     Nth,
+    NthFromLast,
     /// The value so many rows on: before the current one, or after it.
     Shift(i64),
+}
+
+impl Inner {
+    /// Whether each row may ask for another place of its frame.
+    fn asks_by_row(&self) -> bool {
+        matches!(self, Inner::Nth | Inner::NthFromLast)
+    }
 }
 
 fn with_frame(
@@ -312,6 +325,7 @@ fn with_frame(
             "first_value" => Inner::First,
             "last_value" => Inner::Last,
             "nth_value" => Inner::Nth,
+            NTH_FROM_LAST => Inner::NthFromLast,
             // The others look at the whole partition, whatever the frame is.
             _ => {
                 let ordered = !function.params.order_by.is_empty();
@@ -354,8 +368,15 @@ fn with_frame(
     let count = args.len();
     let filtered = function.params.filter.is_some();
     args.extend(function.params.filter.take().map(|filter| *filter));
-    args.extend(function.params.order_by.iter().map(|key| key.expr.clone()));
     let shape = shape_of(frame)?;
+    let by_offset = shape.units == Units::Range && shape.has_offsets();
+    for key in &function.params.order_by {
+        // Rows are peers where what they are sorted by is equal; an offset is put to the value.
+        args.push(match by_offset {
+            true => key.expr.clone(),
+            false => order_key(key.expr.clone(), &key.expr.get_type(schema)?),
+        });
+    }
     let key = match function.params.order_by.first() {
         Some(key) => Some(key.expr.get_type(schema)?),
         None => None,
@@ -421,6 +442,8 @@ fn shape_of(frame: &[Expr]) -> Result<Shape> {
         "current" => Ok(End::Current),
         "following" => Ok(End::Following),
         "last" => Ok(End::Last),
+        "first group" => Ok(End::FirstGroup),
+        "last group" => Ok(End::LastGroup),
         _ => Err(malformed()),
     };
     Ok(Shape {
@@ -581,7 +604,7 @@ struct Evaluator {
 impl PartitionEvaluator for Evaluator {
     fn evaluate_all(&mut self, values: &[ArrayRef], rows: usize) -> DfResult<ArrayRef> {
         if let Inner::Shift(direction) = self.inner {
-            return shift(&values[..self.count], direction, rows);
+            return shift(&values[..self.count], direction, rows, self.ignore_nulls);
         }
         let first_key = self.count + usize::from(self.filtered);
         let first_offset = first_key + self.keys.len();
@@ -594,9 +617,10 @@ impl PartitionEvaluator for Evaluator {
         };
         let offsets = [reader(first_offset)?, reader(first_offset + 1)?];
         let offsets = Offsets::read(&self.shape, &offsets, rows)?;
-        let keys = &values[first_key..first_offset];
+        let keys: Vec<ArrayRef> =
+            values[first_key..first_offset].iter().map(with_one_zero).collect();
         let all =
-            frames(&self.shape, keys, key.as_ref(), self.keys.first(), &offsets, rows, &self.env)?;
+            frames(&self.shape, &keys, key.as_ref(), self.keys.first(), &offsets, rows, &self.env)?;
         let mut out = Vec::with_capacity(rows);
         let mut bytes = 0_usize;
         let mut last: Option<(Vec<Range<usize>>, ScalarValue)> = None;
@@ -604,7 +628,7 @@ impl PartitionEvaluator for Evaluator {
             check()?;
             let value = match &last {
                 // The same rows give the same value, but for the place that a row asks for.
-                Some((known, value)) if *known == frame && self.inner != Inner::Nth => {
+                Some((known, value)) if *known == frame && !self.inner.asks_by_row() => {
                     value.clone()
                 }
                 _ => self.value_over(values, &frame, row)?,
@@ -628,18 +652,25 @@ impl Evaluator {
         let nothing = || ScalarValue::try_from(self.result.data_type());
         match &self.inner {
             Inner::Aggregate(udf) => self.aggregate(udf, values, frame),
-            Inner::First | Inner::Last | Inner::Nth | Inner::Shift(_) => {
+            inner => {
                 let mut rows = frame.iter().cloned().flatten();
                 let counts = |row: &usize| !self.ignore_nulls || values[0].is_valid(*row);
-                let at = match &self.inner {
+                let at = match inner {
                     Inner::First => rows.find(counts),
                     Inner::Last => rows.rfind(counts),
-                    _ => match place(&ScalarValue::try_from_array(&values[1], row)?)? {
-                        Some(n) if self.ignore_nulls => rows.filter(counts).nth(n),
-                        // Whole ranges are stepped over.
-                        Some(n) => rows.nth(n),
-                        None => None,
-                    },
+                    _ => {
+                        let place = place(&ScalarValue::try_from_array(&values[1], row)?)?;
+                        match (place, *inner == Inner::NthFromLast) {
+                            (Some(n), false) if self.ignore_nulls => rows.filter(counts).nth(n),
+                            (Some(n), true) if self.ignore_nulls => {
+                                rows.rev().filter(counts).nth(n)
+                            }
+                            // Whole ranges are stepped over.
+                            (Some(n), false) => rows.nth(n),
+                            (Some(n), true) => rows.nth_back(n),
+                            (None, _) => None,
+                        }
+                    }
                 };
                 at.map_or_else(nothing, |at| ScalarValue::try_from_array(&values[0], at))
             }
@@ -676,46 +707,5 @@ impl Evaluator {
             state.update_batch(&parts)?;
         }
         state.evaluate()
-    }
-}
-
-/// The value of the row so far away from each, or the default where there is no such row; NULL
-/// where it is not known how far.
-fn shift(values: &[ArrayRef], direction: i64, rows: usize) -> DfResult<ArrayRef> {
-    let nothing = new_null_array(values[0].data_type(), 1);
-    let default = values.get(2).unwrap_or(&nothing);
-    let offsets = values.get(1).map(|array| array.as_primitive::<Int64Type>());
-    let mut picked = Vec::with_capacity(rows);
-    for row in 0..rows {
-        let offset = match offsets {
-            Some(offsets) if offsets.is_null(row) => None,
-            Some(offsets) => Some(offsets.value(row)),
-            None => Some(1),
-        };
-        let to = |offset: i64| {
-            let to = i64::try_from(row).ok()?.checked_add(offset.checked_mul(direction)?)?;
-            usize::try_from(to).ok().filter(|to| *to < rows)
-        };
-        picked.push(match offset.map(to) {
-            None => (2, 0),
-            Some(Some(to)) => (0, to),
-            Some(None) if values.len() > 2 => (1, row),
-            Some(None) => (1, 0),
-        });
-    }
-    Ok(interleave(&[&values[0], default, &nothing], &picked)?)
-}
-
-/// The place that `nth_value` is asked for, from 0; NULL asks for none.
-fn place(given: &ScalarValue) -> Result<Option<usize>> {
-    let n = match given {
-        ScalarValue::Int64(Some(n)) => *n,
-        ScalarValue::Int32(Some(n)) => i64::from(*n),
-        ScalarValue::Int16(Some(n)) => i64::from(*n),
-        _ => return Ok(None),
-    };
-    match usize::try_from(n).ok().and_then(|n| n.checked_sub(1)) {
-        Some(at) => Ok(Some(at)),
-        None => Err(PgError::new("22016", "argument of nth_value must be greater than zero")),
     }
 }

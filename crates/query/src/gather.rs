@@ -35,7 +35,7 @@ use env::{Lane, TaskHandle};
 use futures::{FutureExt, StreamExt};
 use kernel::dict::TableDef;
 use kernel::txn::Snapshot;
-use observe::{Ctx, Stat, WaitEvent};
+use observe::{Ctx, Operation, Stat, WaitEvent};
 use std::collections::HashMap;
 use std::fmt;
 use std::panic::AssertUnwindSafe;
@@ -53,8 +53,22 @@ const ADDED_UP: [&str; 5] = ["count", "sum", "min", "max", "avg"];
 /// What the readers of one table have in common.
 pub(crate) struct Share {
     table: ObjId,
-    parts: OnceCell<Vec<store::Granule>>,
+    parts: OnceCell<Parts>,
     next: AtomicUsize,
+}
+
+/// Parts of a table, and what reading all of them is, if it may take long.
+struct Parts {
+    all: Vec<store::Granule>,
+    operation: Option<Arc<Operation>>,
+}
+
+impl Parts {
+    async fn of(ctx: &Ctx, table: &TableDef, snapshot: &Snapshot) -> crate::Result<Parts> {
+        let all = store::granules(ctx, table, snapshot).await?;
+        let blocks = all.iter().map(|part| u64::from(part.blocks)).sum();
+        Ok(Parts { all, operation: store::long_scan(ctx, table, blocks) })
+    }
 }
 
 impl Share {
@@ -77,9 +91,10 @@ impl Share {
         table: &TableDef,
         snapshot: &Snapshot,
     ) -> crate::Result<Option<FullScan>> {
-        let parts = self.parts.get_or_try_init(|| store::granules(ctx, table, snapshot)).await?;
-        let part = parts.get(self.next.fetch_add(1, Ordering::Relaxed));
-        Ok(part.map(|part| store::granule_scan(table, snapshot, *part)))
+        let parts = self.parts.get_or_try_init(|| Parts::of(ctx, table, snapshot)).await?;
+        let part = parts.all.get(self.next.fetch_add(1, Ordering::Relaxed));
+        let operation = &parts.operation;
+        Ok(part.map(|part| store::granule_scan(table, snapshot, *part, operation.clone())))
     }
 }
 

@@ -129,6 +129,33 @@ impl Known<'_> {
     }
 }
 
+/// A predicate as filters say it; `None`: one of its constants cannot be read.
+pub(crate) fn scalar_of(predicate: &Condition, types: &[ColType]) -> Option<Scalar> {
+    let column = |at: &u16| Scalar::Column(usize::from(*at));
+    let constant = |at: &u16, key: &[u8]| {
+        let ty = *types.get(usize::from(*at))?;
+        value_of_key(ty, key).map(Scalar::Const)
+    };
+    let joined = |all: &[Condition], join: &dyn Fn(Scalar, Scalar) -> Scalar| {
+        let parts = all.iter().map(|one| scalar_of(one, types));
+        parts.collect::<Option<Vec<Scalar>>>()?.into_iter().reduce(join)
+    };
+    match predicate {
+        Condition::And(all) => joined(all, &Scalar::and),
+        Condition::Or(all) => joined(all, &|a, b| Scalar::Or(Box::new((a, b)))),
+        Condition::Not(inner) => Some(Scalar::Not(Box::new(scalar_of(inner, types)?))),
+        Condition::IsNull(at) => Some(Scalar::IsNull(Box::new(column(at)))),
+        Condition::True(at) => Some(column(at)),
+        Condition::Compare(op, at, key) => {
+            Some(Scalar::compare(*op, column(at), constant(at, key)?))
+        }
+        Condition::Among(at, keys) => {
+            let values = keys.iter().map(|key| constant(at, key)).collect::<Option<Vec<_>>>()?;
+            Some(Scalar::In(Box::new(column(at)), values))
+        }
+    }
+}
+
 /// The value that a key of a type stands for.
 #[must_use]
 pub fn value_of_key(ty: ColType, key: &[u8]) -> Option<Value> {
@@ -204,6 +231,20 @@ mod tests {
             }
         }
         assert!(found > 200, "{found}");
+    }
+
+    #[test]
+    fn a_predicate_is_told_as_a_filter() {
+        let types = [ColType::new(TypeKind::Int4), ColType::new(TypeKind::Bool)];
+        let predicate = Condition::And(vec![
+            Condition::Compare(CmpOp::Gt, 0, key(7)),
+            Condition::Not(Box::new(Condition::True(1))),
+        ]);
+        let above = Scalar::compare(CmpOp::Gt, Scalar::Column(0), Scalar::Const(Value::Int4(7)));
+        let not = Scalar::Not(Box::new(Scalar::Column(1)));
+        assert_eq!(scalar_of(&predicate, &types), Some(Scalar::and(above, not)));
+        let unknown = Condition::Compare(CmpOp::Gt, 2, key(7));
+        assert_eq!(scalar_of(&unknown, &types), None);
     }
 
     #[test]

@@ -8,7 +8,7 @@
 
 use crate::arrow_rows::{ColumnReader, RowBatchBuilder};
 use crate::error::{PgError, Result};
-use crate::explain::Names;
+use crate::explain::{Names, PartBegun, Parts};
 use crate::scalar::{EvalContext, Scalar};
 use crate::scan::{Filter, ScanWork, accept, append_key};
 use crate::state::{ExecState, SharedState};
@@ -86,13 +86,20 @@ pub(crate) struct IndexJoin {
     pub(crate) columns: Vec<From>,
     pub(crate) schema: SchemaRef,
     pub(crate) limit: Option<usize>,
-    /// Rows thought to come of each outer row.
+    /// Rows thought to be found for each outer row.
+    pub(crate) found_each: f64,
+    /// The same of those that the table's filters keep.
     pub(crate) rows_each: f64,
     /// Part of the outer rows that have a match, if it is known.
     pub(crate) part: Option<f64>,
 }
 
 impl IndexJoin {
+    /// Whether a key finds one row at most.
+    pub(crate) fn is_unique(&self) -> bool {
+        self.index.unique && self.key.len() == self.index.columns.len()
+    }
+
     /// The outer input's order, as far as the result shows it.
     fn order_of(&self, outer: &Arc<dyn ExecutionPlan>) -> Vec<PhysicalSortExpr> {
         // Rows without a match come after those with one.
@@ -120,6 +127,8 @@ pub(crate) struct IndexJoinExec {
     join: Arc<IndexJoin>,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
+    /// Where it is told what looking rows up took, if somebody watches.
+    parts: Option<Parts>,
 }
 
 impl IndexJoinExec {
@@ -136,7 +145,14 @@ impl IndexJoinExec {
             Boundedness::Bounded,
         );
         let metrics = ExecutionPlanMetricsSet::new();
-        IndexJoinExec { outer, join, properties: Arc::new(properties), metrics }
+        IndexJoinExec { outer, join, properties: Arc::new(properties), metrics, parts: None }
+    }
+
+    /// The same over a watched input, which tells what looking rows up took.
+    pub(crate) fn watching(&self, outer: Arc<dyn ExecutionPlan>) -> (IndexJoinExec, Parts) {
+        let parts = Parts::of_join(self.join.index.obj.0, self.join.inner.table.obj.0);
+        let join = IndexJoinExec::new(outer, self.join.clone());
+        (IndexJoinExec { parts: Some(parts.clone()), ..join }, parts)
     }
 
     /// Where an output column comes from.
@@ -166,7 +182,8 @@ impl IndexJoinExec {
     pub(crate) fn names(&self) -> Names {
         let table = self.join.inner.table.name.clone();
         let index = Some(self.join.index.name.clone());
-        Names { table, index, single: true, fixed: false }
+        let obj = self.join.inner.table.obj.0;
+        Names { table, index, single: true, fixed: false, obj }
     }
 
     /// What it is called.
@@ -230,7 +247,8 @@ impl ExecutionPlan for IndexJoinExec {
     ) -> DfResult<Arc<dyn ExecutionPlan>> {
         let [outer]: [_; 1] =
             children.try_into().map_err(|_| PgError::internal("a join by index has one input"))?;
-        Ok(Arc::new(IndexJoinExec::new(outer, self.join.clone())))
+        let join = IndexJoinExec::new(outer, self.join.clone());
+        Ok(Arc::new(IndexJoinExec { parts: self.parts.clone(), ..join }))
     }
 
     fn maintains_input_order(&self) -> Vec<bool> {
@@ -281,6 +299,7 @@ impl ExecutionPlan for IndexJoinExec {
             builder: RowBatchBuilder::new(&inner.types, &inner.sources, inner.schema.clone()),
             filter: Filter::new(&inner.filters, &inner.types, &state),
             join: self.join.clone(),
+            parts: self.parts.clone(),
             state,
             outer,
             now: None,
@@ -314,6 +333,8 @@ struct Outer {
 
 struct JoinRun {
     join: Arc<IndexJoin>,
+    /// Where it tells what looking rows up took.
+    parts: Option<Parts>,
     /// The filters of the table.
     filter: Filter,
     state: SharedState,
@@ -409,8 +430,19 @@ impl JoinRun {
         Ok(true)
     }
 
-    /// Finds the rows of the table for the outer row `now.at`.
+    /// Finds the rows of the table for the outer row `now.at`, and tells what that took.
     async fn look_up(&mut self, now: &mut Outer) -> Result<()> {
+        let table = self.parts.as_ref().and_then(|parts| parts.table.as_ref());
+        let begun = table.map(|(table, _)| PartBegun::new(table, &self.state.ctx));
+        let before = self.builder.len();
+        self.find(now).await?;
+        if let Some(begun) = begun {
+            begun.end(&self.state.ctx, self.builder.len() - before);
+        }
+        Ok(())
+    }
+
+    async fn find(&mut self, now: &mut Outer) -> Result<()> {
         if !self.encode(now)? {
             return Ok(());
         }
@@ -418,10 +450,11 @@ impl JoinRun {
         // Without a further condition one match says all that such a join asks.
         let one = matches!(join.keep, Keep::IfMatched | Keep::IfUnmatched) && join.filter.is_none();
         let (ctx, snapshot, table) = (&state.ctx, &state.snapshot, &join.inner.table);
-        if join.index.unique && join.key.len() == join.index.columns.len() {
+        let part = self.parts.as_ref().map(|parts| parts.index.clone());
+        if join.is_unique() {
+            let (index, key, part) = (&join.index, &self.key, part.as_ref());
             let mut row = std::mem::take(&mut self.row);
-            let found =
-                store::unique_lookup(ctx, table, &join.index, &self.key, snapshot, &mut row);
+            let found = store::unique_lookup(ctx, table, index, key, snapshot, &mut row, part);
             if let Some(rowid) = found.await? {
                 self.take_row(now, rowid, &row)?;
             }
@@ -432,7 +465,15 @@ impl JoinRun {
         let mut scan = store::range_scan(ctx, &join.index, bound, bound, false, snapshot);
         let mut entries = store::Entries::new(false);
         let mut slots = std::mem::take(&mut self.slots);
-        while scan.next_batch(ctx, &mut entries).await? {
+        loop {
+            let begun = part.as_ref().map(|part| PartBegun::new(part, ctx));
+            let more = scan.next_batch(ctx, &mut entries).await?;
+            if let Some(begun) = begun {
+                begun.end(ctx, if more { entries.rowids().len() } else { 0 });
+            }
+            if !more {
+                break;
+            }
             let mut at = 0;
             // Rows of one key often stand in one block.
             while let Some(dba) = entries.run(at, usize::MAX, &mut slots) {

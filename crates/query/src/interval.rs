@@ -652,6 +652,24 @@ mod tests {
     }
 
     #[test]
+    fn types_are_shown_with_their_fields() {
+        use IntervalFields::{Day, DayToSecond, HourToMinute, Month, Second, YearToMonth};
+        for (fields, digits, want) in [
+            (YearToMonth, None, "interval year to month"),
+            (DayToSecond, None, "interval day to second"),
+            (DayToSecond, Some(3), "interval day to second(3)"),
+            (HourToMinute, None, "interval hour to minute"),
+            (Month, None, "interval month"),
+            (Day, None, "interval day"),
+            (Second, Some(2), "interval second(2)"),
+        ] {
+            assert_eq!(Fields::written(fields).typed(digits).to_string(), want);
+        }
+        assert_eq!(Fields::ALL.typed(Some(2)).to_string(), "interval(2)");
+        assert_eq!(ColType::new(TypeKind::Interval).to_string(), "interval");
+    }
+
+    #[test]
     fn months_end_on_their_last_day() {
         let at = |text| crate::datetime::parse_timestamp(text, 0).unwrap();
         let by = |text| parse_interval(text).unwrap();

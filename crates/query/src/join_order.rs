@@ -8,15 +8,14 @@
 //! What it must never do: touch joins of a table that nobody has looked through.
 
 use crate::access_rules::LOOKUP_ROWS;
-use crate::estimate::{TableSize, rows_kept};
+use crate::estimate::TableSize;
 use crate::facts::{Fact, Matches, groups};
 use crate::provider::TableScanSource;
-use crate::pushdown::with_table_columns;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, JoinConstraint, JoinType, NullEquality};
 use datafusion::datasource::source_as_provider;
 use datafusion::error::Result as DfResult;
-use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
+use datafusion::logical_expr::utils::{conjunction, split_conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{BinaryExpr, Expr, Filter, Join, LogicalPlan, Operator, Projection};
 use kernel::dict::TableDef;
 use std::collections::HashMap;
@@ -590,21 +589,28 @@ fn fact_of(plan: &LogicalPlan, column: &Column) -> Option<Fact> {
     }
 }
 
+/// Whether all that a filter asks is told to the scan below it, whose rows are judged by it.
+fn is_told(filter: &Filter) -> bool {
+    let LogicalPlan::TableScan(scan) = &*filter.input else { return false };
+    split_conjunction(&filter.predicate).into_iter().all(|one| scan.filters.contains(one))
+}
+
 /// Rows that a plan is thought to yield.
 pub(crate) fn rows_of(plan: &LogicalPlan) -> DfResult<f64> {
     let inputs = plan.inputs();
     Ok(match plan {
         LogicalPlan::TableScan(scan) => {
-            let Some((table, size)) = scanned(plan) else { return Ok(1000.0) };
-            let filters = with_table_columns(&table, &scan.filters);
+            let provider = source_as_provider(&scan.source).ok();
+            let source = provider.as_ref().and_then(|p| p.downcast_ref::<TableScanSource>());
+            let Some(source) = source else { return Ok(1000.0) };
             #[allow(clippy::cast_precision_loss)] // a guess
             let limit = scan.fetch.map_or(f64::INFINITY, |limit| limit as f64);
-            match filters {
-                Some(filters) => rows_kept(&table, &filters, &size).min(limit),
-                None => size.rows.min(limit),
-            }
+            source.rows_kept(&scan.filters).min(limit)
         }
-        LogicalPlan::Filter(filter) => rows_of(&filter.input)? * OTHER,
+        LogicalPlan::Filter(filter) => {
+            let rows = rows_of(&filter.input)?;
+            if is_told(filter) { rows } else { rows * OTHER }
+        }
         LogicalPlan::Aggregate(aggregate) => {
             let rows = rows_of(&aggregate.input)?;
             if aggregate.group_expr.is_empty() {
@@ -671,13 +677,12 @@ pub(crate) fn rows_of(plan: &LogicalPlan) -> DfResult<f64> {
 /// What working a plan out costs, in rows of a full scan.
 pub(crate) fn cost_of(plan: &LogicalPlan) -> DfResult<f64> {
     if let LogicalPlan::TableScan(scan) = plan
-        && let Some((table, size)) = scanned(plan)
+        && let Ok(provider) = source_as_provider(&scan.source)
+        && let Some(source) = provider.downcast_ref::<TableScanSource>()
     {
-        let kept = rows_of(plan)?;
-        let filters = with_table_columns(&table, &scan.filters).unwrap_or_default();
-        let types: Vec<_> = table.columns.iter().map(|column| column.ty).collect();
-        let by_index = !crate::scan::Access::offers(&table, &types, &filters).is_empty();
-        return Ok(if by_index { (kept * LOOKUP_ROWS).min(size.rows) } else { size.rows });
+        let (kept, all) = (rows_of(plan)?, source.size().rows);
+        let by_index = source.is_served(&scan.filters);
+        return Ok(if by_index { (kept * LOOKUP_ROWS).min(all) } else { all });
     }
     let mut cost = rows_of(plan)?;
     for input in plan.inputs() {

@@ -58,6 +58,12 @@ pub fn aggregate_of(name: &str) -> Option<&'static str> {
     known(name).map(|(aggregate, _)| aggregate)
 }
 
+/// Whether such an aggregate is one over the last rows.
+#[must_use]
+pub fn keeps_last(name: &str) -> bool {
+    name.starts_with(LAST)
+}
+
 /// The function that such an aggregate is over all rows.
 pub(crate) fn function_of(name: &str) -> Option<&'static str> {
     known(name).map(|(_, function)| function)
@@ -242,7 +248,7 @@ fn is_better(last: bool, order: Ordering) -> bool {
 }
 
 /// A key's column with one zero: in the rows' form the one below zero is another key.
-fn with_one_zero(key: &ArrayRef) -> ArrayRef {
+pub(crate) fn with_one_zero(key: &ArrayRef) -> ArrayRef {
     match key.data_type() {
         DataType::Float64 => {
             Arc::new(key.as_primitive::<Float64Type>().unary::<_, Float64Type>(|v| v + 0.0))
@@ -343,6 +349,7 @@ mod tests {
         assert_eq!(aggregate_of("$keep_first_variance"), Some("variance"));
         assert_eq!(function_of("$keep_first_variance"), Some("var_samp"));
         assert_eq!(aggregate_of("max"), None);
+        assert!(keeps_last("$keep_last_max") && !keeps_last("$keep_first_max"));
         let all = aggregates();
         assert_eq!(all.len(), 2 * AGGREGATES.len());
         assert!(all.iter().all(|one| aggregate_of(one.name()).is_some()));

@@ -11,6 +11,9 @@ use datafusion::execution::memory_pool::{
     MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation,
 };
 use kernel::row::{Datum, Value};
+use observe::{Ctx, Stat};
+use parking_lot::Mutex;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -27,6 +30,8 @@ const JOINS: &str = "HashJoinInput";
 /// Steps that write out share what the statement may hold. So do those that merge for a sort, which
 /// say of themselves that they cannot, but do, by merging in more steps.
 const SORTS: &str = "ExternalSorter";
+/// Steps that sort no more than the first rows, which they hold.
+const FIRST_ROWS: &str = "TopK";
 /// What a step that writes out may hold however many they are.
 const SPILLING_MIN_BYTES: usize = 4 << 20;
 
@@ -167,18 +172,37 @@ pub(crate) fn results_fit(bytes: usize) -> Result<()> {
 }
 
 /// The work areas of one statement.
-#[derive(Debug)]
 pub(crate) struct StatementMemory {
     pga: Arc<Pga>,
+    /// Whose statement it is, for its statistics.
+    whose: Option<Ctx>,
     used_bytes: AtomicUsize,
     /// Steps that can write out.
     spilling: AtomicUsize,
+    /// Those of them that sort and have been told to.
+    written: Mutex<BTreeSet<usize>>,
 }
 
 impl StatementMemory {
     pub(crate) fn new(pga: Arc<Pga>) -> StatementMemory {
         let (used_bytes, spilling) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        StatementMemory { pga, used_bytes, spilling }
+        StatementMemory { pga, whose: None, used_bytes, spilling, written: Mutex::default() }
+    }
+
+    /// The same, of a session: its sorts are counted.
+    pub(crate) fn of_session(self, ctx: &Ctx) -> StatementMemory {
+        StatementMemory { whose: Some(ctx.clone()), ..self }
+    }
+
+    /// A step has ended.
+    fn count_sort(&self, step: &MemoryConsumer) {
+        let Some(ctx) = &self.whose else { return };
+        if step.name().contains(FIRST_ROWS) {
+            ctx.bump(Stat::SortsMemory, 1);
+        } else if is_sort(step) {
+            let wrote = self.written.lock().remove(&step.id());
+            ctx.bump(if wrote { Stat::SortsDisk } else { Stat::SortsMemory }, 1);
+        }
     }
 
     fn add(&self, bytes: usize) {
@@ -233,6 +257,11 @@ impl StatementMemory {
     }
 }
 
+/// Whether a step is a sort that writes out what it may not hold.
+fn is_sort(step: &MemoryConsumer) -> bool {
+    step.can_spill() && step.name().starts_with(SORTS)
+}
+
 fn out_of_memory(bytes: usize, held: usize, bound: usize) -> String {
     format!(
         "out of memory: The statement asked for {bytes} bytes more, holds {held} and may hold \
@@ -281,6 +310,7 @@ impl MemoryPool for StatementMemory {
 
     fn unregister(&self, consumer: &MemoryConsumer) {
         self.spilling.fetch_sub(consumer.can_spill().into(), Ordering::Relaxed);
+        self.count_sort(consumer);
     }
 
     fn grow(&self, _: &MemoryReservation, bytes: usize) {
@@ -297,6 +327,9 @@ impl MemoryPool for StatementMemory {
         }
         if let Some(refusal) = self.refusal(reservation, bytes) {
             self.pga.refusals.fetch_add(1, Ordering::Relaxed);
+            if is_sort(reservation.consumer()) {
+                self.written.lock().insert(reservation.consumer().id());
+            }
             return Err(DataFusionError::ResourcesExhausted(refusal));
         }
         self.add(bytes);
@@ -309,6 +342,12 @@ impl MemoryPool for StatementMemory {
 
     fn memory_limit(&self) -> MemoryLimit {
         MemoryLimit::Finite(self.pga.target_bytes)
+    }
+}
+
+impl fmt::Debug for StatementMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

@@ -240,6 +240,8 @@ impl Planner {
         {
             use datafusion::execution::FunctionRegistry;
             state.register_udaf(crate::single::single_aggregate())?;
+            state.register_udaf(crate::group_copies::aggregate())?;
+            state.register_udwf(crate::frame_places::nth_from_last())?;
             let ours = crate::json_aggregates::aggregates(env)
                 .into_iter()
                 .chain(crate::statistics::aggregates())
@@ -339,6 +341,7 @@ impl Planner {
         let raw = if params.is_empty() { raw } else { with_parameter_types(raw)? };
         let raw = object_names::in_texts(raw, tables)?;
         crate::type_rules::check(&raw)?;
+        let raw = crate::group_copies::with_copies(raw)?;
         let raw = crate::ties::with_ties(raw, tables.env)?;
         let raw = crate::frames::with_frames(raw, tables.env)?;
         let raw = crate::windows::with_any_order(with_order_keys(raw, tables.env)?)?;
@@ -426,7 +429,7 @@ impl Planner {
     ) -> Result<SendableRecordBatchStream> {
         let plan = if again { reset_plan_states(plan.clone())? } else { plan.clone() };
         let runtime = Arc::new(RuntimeEnv {
-            memory_pool: Arc::new(StatementMemory::new(self.pga.clone())),
+            memory_pool: Arc::new(StatementMemory::new(self.pga.clone()).of_session(&state.ctx)),
             disk_manager: Arc::new(self.temp.of_statement(&state.ctx)?),
             cache_manager: self.runtime.cache_manager.clone(),
             object_store_registry: self.runtime.object_store_registry.clone(),

@@ -4,18 +4,20 @@
 //! (the row's address and
 //! bytes) exist only for the target of a statement that changes or locks rows.
 
-use crate::estimate::TableSize;
+use crate::estimate::{TableSize, rows_kept};
 use crate::key_exprs::Computed;
 use crate::pushdown::{Columns, convert_filter};
 use crate::scalar::Scalar;
-use crate::scan::{Access, ScanExec, ScanWork};
+use crate::scan::{Access, Hint, Hints, ScanExec, ScanWork};
 use crate::types::field_of_column;
 use async_trait::async_trait;
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::catalog::{Session, TableProvider};
-use datafusion::common::{Constraint, Constraints};
+use datafusion::common::{Constraint, Constraints, DFSchema};
 use datafusion::error::Result as DfResult;
+use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
+use datafusion::physical_expr::{PhysicalExpr, create_physical_expr};
 use datafusion::physical_plan::ExecutionPlan;
 use kernel::dict::{IndexDef, IndexKind, TableDef};
 use kernel::row::ColType;
@@ -180,6 +182,53 @@ impl TableScanSource {
         });
         names_one.then_some(hint)
     }
+
+    /// The filters as the scan evaluates them, and what they say of expressions that indexes are
+    /// over; `above`: how one is evaluated that the scan does not. `None`: one of them is neither.
+    fn converted(
+        &self,
+        filters: &[Expr],
+        above: &dyn Fn(&Expr) -> Option<Arc<dyn PhysicalExpr>>,
+    ) -> Option<(Vec<Scalar>, Vec<Hint>)> {
+        let (mut all, mut hints) = (Vec::new(), Vec::new());
+        for filter in filters {
+            let own = self.with_columns(|columns| convert_filter(filter, columns));
+            match self.hint(filter) {
+                Some(condition) => {
+                    let above = if own.is_none() { above(filter) } else { None };
+                    hints.push(Hint { condition, own: own.clone(), above });
+                }
+                None if own.is_none() => return None,
+                None => {}
+            }
+            all.extend(own);
+        }
+        Some((all, hints))
+    }
+
+    /// Rows that filters of a scan are thought to keep.
+    pub(crate) fn rows_kept(&self, filters: &[Expr]) -> f64 {
+        let (table, size) = (&self.table, &self.size);
+        let Some((own, hints)) = self.converted(filters, &|_| None) else { return size.rows };
+        if hints.is_empty() {
+            return rows_kept(table, &own, size);
+        }
+        let hints = Hints::new(table, size, &self.computed, hints);
+        let others = own.into_iter().filter(|filter| !hints.has_own(filter));
+        let others: Vec<Scalar> = others.collect();
+        rows_kept(table, &others, size) * hints.part(table, size, &|_| true)
+    }
+
+    /// Whether an index serves for filters of a scan.
+    pub(crate) fn is_served(&self, filters: &[Expr]) -> bool {
+        let Some((own, hints)) = self.converted(filters, &|_| None) else { return false };
+        if !Access::offers(&self.table, &self.types, &own).is_empty() {
+            return true;
+        }
+        let hints: Vec<Scalar> = hints.into_iter().map(|hint| hint.condition).collect();
+        let choose = || Access::choose(&self.table, &self.types, &own, &hints, &self.computed);
+        !hints.is_empty() && !matches!(choose(), Access::Full)
+    }
 }
 
 #[async_trait]
@@ -212,29 +261,29 @@ impl TableProvider for TableScanSource {
 
     async fn scan(
         &self,
-        _session: &dyn Session,
+        session: &dyn Session,
         projection: Option<&Vec<usize>>,
         filters: &[Expr],
         limit: Option<usize>,
     ) -> DfResult<Arc<dyn ExecutionPlan>> {
-        let hints: Vec<Scalar> = filters.iter().filter_map(|filter| self.hint(filter)).collect();
-        let converted = self.with_columns(|columns| {
-            // What is only a hint is evaluated above the scan.
-            let exact = |f: &Expr| match convert_filter(f, columns) {
-                None if self.hint(f).is_some() => None,
-                other => Some(other),
-            };
-            filters.iter().filter_map(exact).collect::<Option<Vec<_>>>()
-        });
-        let filters = converted
-            .ok_or_else(|| crate::PgError::internal("a filter that the scan did not accept"))?;
         let projection = match projection {
             Some(columns) => columns.clone(),
             None => (0..self.schema.fields().len()).collect(),
         };
-        let access = Access::choose(&self.table, &self.types, &filters, &hints, &self.computed);
         let schema = Arc::new(self.schema.project(&projection)?);
+        // What is only a hint is evaluated above the scan, as the planner makes it there.
+        let above = |filter: &Expr| {
+            let schema = DFSchema::try_from(schema.clone()).ok()?;
+            let context = PhysicalPlanningContext::default();
+            create_physical_expr(filter, &schema, session.execution_props(), &context).ok()
+        };
+        let (filters, hints) = self
+            .converted(filters, &above)
+            .ok_or_else(|| crate::PgError::internal("a filter that the scan did not accept"))?;
+        let said: Vec<Scalar> = hints.iter().map(|hint| hint.condition.clone()).collect();
+        let access = Access::choose(&self.table, &self.types, &filters, &said, &self.computed);
         let size = TableSize { peeked: crate::peek::values(), ..self.size.clone() };
+        let hints = Hints::new(&self.table, &size, &self.computed, hints);
         Ok(Arc::new(ScanExec::new(ScanWork {
             table: self.table.clone(),
             types: self.types.clone(),
@@ -244,6 +293,7 @@ impl TableProvider for TableScanSource {
             unsaid: Vec::new(),
             probes: Vec::new(),
             access,
+            hints: Arc::new(hints),
             limit,
             target: self.target,
             size,

@@ -18,7 +18,6 @@ use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
-use kernel::dict::TableDef;
 use kernel::row::{ColType, EnumValue, TypeKind, Value};
 
 /// What a table's columns are, by name.
@@ -42,15 +41,6 @@ pub fn convert_filter(expr: &Expr, columns: &Columns<'_>) -> Option<Scalar> {
     // What the optimizer makes of `false AND NULL`, after the scan has said what it takes.
     let null = matches!(typed.scalar, Scalar::Const(Value::Null));
     (null || matches!(typed.kind, Some(TypeKind::Bool))).then_some(typed.scalar)
-}
-
-/// Filters of a scan as conditions on the table's columns, if all of them are of a kind that scans
-/// know.
-pub(crate) fn with_table_columns(table: &TableDef, filters: &[Expr]) -> Option<Vec<Scalar>> {
-    let names: Vec<&str> = table.columns.iter().map(|c| c.name.as_str()).collect();
-    let types: Vec<ColType> = table.columns.iter().map(|c| c.ty).collect();
-    let columns = Columns { names: &names, types: &types, computed: None };
-    filters.iter().map(|filter| convert_filter(filter, &columns)).collect()
 }
 
 fn boolean(scalar: Scalar) -> Option<Typed> {

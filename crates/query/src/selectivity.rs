@@ -30,6 +30,8 @@ pub(crate) struct Judge<'a> {
     /// What parameters are in the first execution. Ranges are judged by it: what is equal to a
     /// value is judged for any.
     peeked: &'a [Value],
+    /// Expressions that count as columns behind the table's.
+    behind: &'a [(ColType, Option<ColumnStats>)],
 }
 
 /// Distinct values of a column of a table with that many rows.
@@ -52,11 +54,31 @@ impl<'a> Judge<'a> {
         rows: f64,
         peeked: &'a [Value],
     ) -> Judge<'a> {
-        Judge { table, stats, rows, peeked }
+        Judge { table, stats, rows, peeked, behind: &[] }
+    }
+
+    /// The same with expressions that count as columns behind the table's.
+    pub(crate) fn behind(self, behind: &'a [(ColType, Option<ColumnStats>)]) -> Judge<'a> {
+        Judge { behind, ..self }
     }
 
     fn column(&self, position: usize) -> Option<&'a ColumnStats> {
-        self.stats.column(position)
+        match position.checked_sub(self.table.columns.len()) {
+            None => self.stats.column(position),
+            Some(at) => self.behind.get(at)?.1.as_ref(),
+        }
+    }
+
+    fn ty(&self, position: usize) -> Option<ColType> {
+        match position.checked_sub(self.table.columns.len()) {
+            None => Some(self.table.columns[position].ty),
+            Some(at) => self.behind.get(at).map(|(ty, _)| *ty),
+        }
+    }
+
+    /// Whether bounds of this column are looked at together.
+    fn has_range(&self, position: usize) -> bool {
+        position >= self.table.columns.len() || self.column(position).is_some()
     }
 
     /// Part of the rows that all the conditions keep; `unknown` judges those that statistics say
@@ -67,7 +89,7 @@ impl<'a> Judge<'a> {
         for one in all {
             match column_condition(one) {
                 Some((column, op @ (CmpOp::Lt | CmpOp::Le | CmpOp::Gt | CmpOp::Ge), other))
-                    if self.column(column).is_some() =>
+                    if self.has_range(column) =>
                 {
                     let at = bounds.iter().position(|(known, _)| *known == column);
                     let at = at.unwrap_or_else(|| {
@@ -85,9 +107,11 @@ impl<'a> Judge<'a> {
             }
         }
         for (column, bounds) in bounds {
-            if let Some(stats) = self.column(column) {
-                part *= self.range(column, stats, &bounds);
-            }
+            part *= match self.column(column) {
+                Some(stats) => self.range(column, stats, &bounds),
+                None if bounds.lower.is_some() && bounds.upper.is_some() => BETWEEN,
+                None => ONE_SIDED,
+            };
         }
         part.clamp(0.0, 1.0)
     }
@@ -165,7 +189,8 @@ impl<'a> Judge<'a> {
     fn equal(&self, position: usize, stats: &ColumnStats, other: &Scalar) -> f64 {
         let there = 1.0 - stats.null_fraction;
         let distinct = distinct(stats, self.rows);
-        let Some(value) = known_value(other, self.table.columns[position].ty, &[]) else {
+        let known = self.ty(position).and_then(|ty| known_value(other, ty, &[]));
+        let Some(value) = known else {
             // A value to come: any of them.
             return there / distinct;
         };
@@ -184,10 +209,11 @@ impl<'a> Judge<'a> {
     }
 
     fn range(&self, position: usize, stats: &ColumnStats, bounds: &Bounds<'_>) -> f64 {
-        let ty = self.table.columns[position].ty;
+        let ty = self.ty(position);
         let there = 1.0 - stats.null_fraction;
+        let known = |scalar: &Scalar| known_value(scalar, ty?, self.peeked);
         let value = |bound: Option<(&Scalar, bool)>| {
-            bound.map(|(scalar, inclusive)| (known_value(scalar, ty, self.peeked), inclusive))
+            bound.map(|(scalar, inclusive)| (known(scalar), inclusive))
         };
         let below = |bound: (Option<Value>, bool), or_equal: bool| match bound.0 {
             Some(value) => self.below(stats, &value, or_equal),
@@ -238,7 +264,7 @@ impl<'a> Judge<'a> {
     /// Part of the rows that a condition on one column keeps, as it does with the values known.
     #[allow(clippy::cast_precision_loss)] // short lists
     fn tried(&self, condition: &Scalar) -> Option<f64> {
-        let column = only_column(condition)?;
+        let column = only_column(condition).filter(|at| *at < self.table.columns.len())?;
         let stats = self.column(column)?;
         let env = FormatEnv::plain();
         let mut bytes = Vec::new();

@@ -3,12 +3,14 @@
 //! What it promises: nothing above this module depends on the shape of the kernel's scan types.
 
 use crate::error::Result;
+use crate::explain::{PartBegun, SharedActual};
 use block::{Dba, Rowid};
 use kernel::dict::{IndexDef, TableDef};
 use kernel::table;
 use kernel::txn::{COPIES_MAX, Snapshot};
-use observe::Ctx;
+use observe::{Ctx, Operation};
 use std::ops::Bound;
+use std::sync::Arc;
 
 /// A full scan in progress.
 pub struct FullScan(table::Scan);
@@ -35,7 +37,7 @@ impl FullScan {
     }
 }
 
-pub use kernel::table::Granule;
+pub use kernel::table::{Granule, long_scan};
 
 /// Parts of a full scan, which can be read apart.
 ///
@@ -45,10 +47,15 @@ pub async fn granules(ctx: &Ctx, table: &TableDef, snapshot: &Snapshot) -> Resul
     Ok(table::scan_granules(ctx, table, snapshot).await?)
 }
 
-/// Begins to read one of them.
+/// Begins to read one of them. `operation`: what reading all of them is, if it may take long.
 #[must_use]
-pub fn granule_scan(table: &TableDef, snapshot: &Snapshot, granule: Granule) -> FullScan {
-    FullScan(table::scan_granule(table, snapshot, granule))
+pub fn granule_scan(
+    table: &TableDef,
+    snapshot: &Snapshot,
+    granule: Granule,
+    operation: Option<Arc<Operation>>,
+) -> FullScan {
+    FullScan(table::scan_granule(table, snapshot, granule).telling(operation))
 }
 
 /// A set of rows, by what [`bit`] makes of their addresses.
@@ -268,17 +275,28 @@ pub async fn fetch(
     Ok(table::fetch(ctx, table, rowid, snapshot, row).await?)
 }
 
-/// Reads the row with this key of a unique index.
+/// Reads the row with this key of a unique index; `part`: where it is told what the index took.
 ///
 /// # Errors
 /// The kernel's.
-pub async fn unique_lookup(
+pub(crate) async fn unique_lookup(
     ctx: &Ctx,
     table: &TableDef,
     index: &IndexDef,
     key: &[u8],
     snapshot: &Snapshot,
     row: &mut Vec<u8>,
+    part: Option<&SharedActual>,
 ) -> Result<Option<Rowid>> {
+    if let Some(part) = part {
+        let begun = PartBegun::new(part, ctx);
+        let found = table::index_rowid(ctx, index, key, snapshot).await?;
+        begun.end(ctx, usize::from(found.is_some()));
+        let Some(rowid) = found else { return Ok(None) };
+        if fetch(ctx, table, rowid, snapshot, row).await? {
+            return Ok(Some(rowid));
+        }
+        // It is not there, which the whole look-up says in its words.
+    }
     Ok(table::index_lookup(ctx, table, index, key, snapshot, row).await?)
 }

@@ -7,6 +7,7 @@ use super::transcendental as exact;
 use super::typed::{Body, Line, One};
 use crate::arith::{self, Op, pow10, rescale};
 use crate::error::{PgError, Result};
+use crate::types::FREE_NUMERIC_SCALE;
 use kernel::row::{Datum, Value};
 use std::cmp::Ordering;
 
@@ -521,6 +522,14 @@ fn is_finite(a: &[Datum<'_>]) -> Result<Value> {
     }))
 }
 
+/// What is not exact as a numeric, as a cast makes one of it.
+fn decimal_of(a: &[Datum<'_>]) -> Result<Value> {
+    let (v, scale) = crate::cast::to_numeric(&a[0])?;
+    let v = rescale(v, scale, FREE_NUMERIC_SCALE);
+    let v = v.ok_or_else(|| PgError::out_of_range("numeric"))?;
+    Ok(Value::Numeric(v, FREE_NUMERIC_SCALE))
+}
+
 /// A whole number as a numeric.
 fn numeric_of(a: &[Datum<'_>]) -> Result<Value> {
     let (v, scale) = crate::cast::to_numeric(&a[0])?;
@@ -537,6 +546,18 @@ pub(super) const LINES: &[Line] = &[
     ("$exact(float8) float8", one(|a| Ok(a[0].to_value()))),
     ("$exact(interval) interval", one(|a| Ok(a[0].to_value()))),
     ("$exact(text) numeric:15", one(super::field::to_number)),
+    // What is rounded to digits behind the point: no digit of an exact number is lost.
+    ("$decimal(int2) numeric:0", one(numeric_of)),
+    ("$decimal(int4) numeric:0", one(numeric_of)),
+    ("$decimal(int8) numeric:0", one(numeric_of)),
+    ("$decimal(numeric) numeric:first", one(|a| Ok(a[0].to_value()))),
+    ("$decimal(float4) numeric:15", one(decimal_of)),
+    ("$decimal(float8) numeric:15", one(decimal_of)),
+    ("$decimal(text) numeric:15", one(super::field::to_number)),
+    // There is nothing to round, which is said of the call.
+    ("$decimal(interval) interval", one(|a| Ok(a[0].to_value()))),
+    ("$decimal(timestamp) timestamp", one(|a| Ok(a[0].to_value()))),
+    ("$decimal(timestamptz) timestamptz", one(|a| Ok(a[0].to_value()))),
     ("abs(int2) int2", one(abs)),
     ("abs(int4) int4", one(abs)),
     ("abs(int8) int8", one(abs)),

@@ -157,7 +157,7 @@ fn call(function: &str, args: &[String]) -> String {
         ([arg], None) if is_negation(function) => return format!("(- {arg})"),
         ([arg], None) if function == "$bit_not" => return format!("(~ {arg})"),
         // A whole number as one of any size.
-        ([arg], None) if function == "$exact" || function == "$part" => return arg.clone(),
+        ([arg], None) if matches!(function, "$exact" | "$decimal" | "$part") => return arg.clone(),
         _ => {}
     }
     if function.starts_with("$in_") {

@@ -109,14 +109,8 @@ impl Access {
         let bounds = all_bounds(types.len(), types, filters, &[]);
         let offer = |index: &Arc<IndexDef>| {
             let (_, access) = Access::by_index(index, plain(index), &bounds)?;
-            let used = match &access {
-                Access::Range { equal, lower, upper, .. } => {
-                    equal.len() + usize::from(lower.is_some() || upper.is_some())
-                }
-                Access::Keys { .. } => 1,
-                Access::Full | Access::Any { .. } | Access::Bits(_) => 0,
-            };
-            let columns = index.columns.iter().take(used).map(|c| usize::from(*c)).collect();
+            let used = index.columns.iter().take(access.parts_used());
+            let columns = used.map(|c| usize::from(*c)).collect();
             Some((access, columns))
         };
         table.indexes.iter().filter_map(offer).collect()
@@ -154,11 +148,22 @@ impl Access {
     }
 
     fn says(&self, table: &TableDef, condition: &Scalar) -> bool {
-        let Access::Range { index, equal, lower, upper, .. } = self else { return false };
+        let Access::Range { index, .. } = self else { return false };
+        let place = |column: usize| index.columns.iter().position(|c| usize::from(*c) == column);
+        self.says_of(table, condition, &place)
+    }
+
+    /// Whether its keys say the condition if they are exact; `place`: where they have a column.
+    pub(super) fn says_of(
+        &self,
+        table: &TableDef,
+        condition: &Scalar,
+        place: &dyn Fn(usize) -> Option<usize>,
+    ) -> bool {
+        let Access::Range { equal, lower, upper, .. } = self else { return false };
         let Scalar::Compare(op, sides) = condition else { return false };
         let Some((column, op, other)) = compared(*op, sides, &table.types) else { return false };
-        let place = index.columns.iter().position(|c| usize::from(*c) == column);
-        match (op, place) {
+        match (op, place(column)) {
             (CmpOp::Eq, Some(at)) => equal.get(at) == Some(other),
             (CmpOp::Le, Some(at)) => at == equal.len() && upper.as_ref() == Some(other),
             (CmpOp::Ge, Some(at)) => at == equal.len() && lower.as_ref() == Some(other),

@@ -12,6 +12,7 @@ use super::run::{KeyValue, is_exact, key_value};
 use super::{BIT_ROWS, ENTRY_ROWS, LOOKUP_ROWS, SMALL_ROWS, ScanWork};
 use crate::error::Result;
 use crate::estimate::rows_kept;
+use crate::explain::Sets;
 use crate::scalar::{CmpOp, EvalContext, Scalar};
 use crate::scan::Access;
 use crate::state::ExecState;
@@ -180,6 +181,43 @@ impl Bits {
         let mut has = false;
         self.each(&mut |index| has |= index.kind == IndexKind::Bitmap);
         has
+    }
+
+    /// The same for EXPLAIN: what is of one kind is brought together in one step.
+    pub(super) fn sets(&self) -> Sets {
+        let one = |index: &IndexDef, single: bool| Sets::One {
+            index: index.name.clone(),
+            obj: index.obj.0,
+            bitmap: index.kind == IndexKind::Bitmap,
+            single,
+        };
+        match self {
+            Bits::One { index, op, .. } => one(index, *op == CmpOp::Eq && index.columns.len() == 1),
+            Bits::Null(index) => one(index, index.columns.len() == 1),
+            Bits::All(parts) => {
+                let mut all = Vec::new();
+                for part in parts {
+                    match part.sets() {
+                        Sets::All(more) => all.extend(more),
+                        other => all.push(other),
+                    }
+                }
+                Sets::All(all)
+            }
+            Bits::Any(parts) => {
+                let mut all = Vec::new();
+                for part in parts {
+                    match part.sets() {
+                        Sets::Any(more) => all.extend(more),
+                        other => all.push(other),
+                    }
+                }
+                Sets::Any(all)
+            }
+            Bits::Minus(base, parts) => {
+                Sets::Minus(Box::new(base.sets()), parts.iter().map(Bits::sets).collect())
+            }
+        }
     }
 
     /// Whether a value that it compares with is NULL.
@@ -359,15 +397,18 @@ impl fmt::Display for Bits {
 }
 
 impl ScanWork {
-    /// Brings the sets of several indexes together, one of them a bitmap index, where that costs
-    /// less than what has been chosen, which costs `now`.
+    /// Brings the sets of several indexes together, one of them a bitmap index, or takes the rows
+    /// that a bitmap index has under no value, where that costs less than what has been chosen,
+    /// which costs `now`.
     pub(super) fn prefer_bits(&mut self, now: Option<f64>) {
         if self.size.stats.is_none() || self.size.rows < SMALL_ROWS || self.limit.is_some() {
             return;
         }
         let Some(found) = self.bits() else { return };
-        // A set of one index is what a range of it is.
-        if found.bits.indexes() < 2 || !found.bits.has_bitmap() {
+        // A set of one index is what a range of it is, but for rows without a value: no range of
+        // values has them.
+        let several = found.bits.indexes() > 1 || matches!(found.bits, Bits::Null(_));
+        if !several || !found.bits.has_bitmap() {
             return;
         }
         let now = match (&self.access, now) {

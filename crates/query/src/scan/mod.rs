@@ -10,25 +10,28 @@
 
 mod access;
 mod bits;
+mod blocks;
 mod filter;
+mod found;
+mod hints;
 mod run;
 mod several;
 
 pub(crate) use access::{Access, column_seen};
 pub(crate) use bits::Bits;
 pub(crate) use filter::Filter;
+pub(crate) use hints::{Hint, Hints, SaidFilters, filter_part};
 pub(crate) use run::{ScanRun, Taker, accept, append_key};
 pub(crate) use several::alternatives;
 
 use crate::access_rules::LOOKUP_ROWS;
 use crate::arrow_rows::Source;
 use crate::error::PgError;
-use crate::estimate::{ITEMS, TableSize, rows_kept};
-use crate::explain::{Names, SharedActual};
+use crate::estimate::{TableSize, rows_kept};
+use crate::explain::{Names, Parts, Sets, SharedActual};
 use crate::gather::Share;
 use crate::implied::implies;
-use crate::scalar::{Scalar, item_count};
-use crate::selectivity::column_condition;
+use crate::scalar::Scalar;
 use crate::state::{ExecState, SharedState};
 use datafusion::arrow::compute::SortOptions;
 use datafusion::arrow::datatypes::SchemaRef;
@@ -88,6 +91,8 @@ pub(crate) struct ScanWork {
     /// Keys of joins above, without which a row is of no use.
     pub(crate) probes: Vec<Probe>,
     pub(crate) access: Access,
+    /// What filters say of expressions that indexes are over.
+    pub(crate) hints: Arc<Hints>,
     pub(crate) limit: Option<usize>,
     pub(crate) target: bool,
     pub(crate) size: TableSize,
@@ -213,20 +218,12 @@ impl ScanWork {
 
     /// What an index offers for these filters at the least cost, in rows of a full scan.
     fn cheapest_offer(&self, filters: &[Scalar]) -> Option<(f64, Access)> {
-        let mut conjuncts = Vec::new();
-        filters.iter().for_each(|filter| filter.conjuncts(&mut conjuncts));
         let mut best: Option<(f64, Access)> = None;
         for (access, columns) in Access::offers(&self.table, &self.types, filters) {
             let (Access::Range { index, .. } | Access::Keys { index, .. }) = &access else {
                 continue;
             };
-            let about = |one: &&Scalar| match one {
-                Scalar::In(value, _) => {
-                    matches!(**value, Scalar::Column(column) if columns.contains(&column))
-                }
-                one => column_condition(one).is_some_and(|(at, ..)| columns.contains(&at)),
-            };
-            let said: Vec<Scalar> = conjuncts.iter().copied().filter(about).cloned().collect();
+            let said = found::conditions_about(filters, &columns);
             let rows = rows_kept(&self.table, &said, &self.size);
             let stats = self.size.stats.as_ref();
             let first = columns.first().and_then(|column| stats?.column(*column));
@@ -248,34 +245,10 @@ impl ScanWork {
         best
     }
 
-    /// What the chosen index on expressions costs, of whose values nothing is known.
+    /// What the chosen index costs, if it is one on expressions.
     fn cost_by_expressions(&self) -> Option<f64> {
-        // As PostgreSQL takes them where it knows nothing.
-        const EQUAL: f64 = 0.005;
-        const BETWEEN: f64 = 0.005;
-        const BEYOND: f64 = 1.0 / 3.0;
-        let part = match &self.access {
-            Access::Range { index, .. } | Access::Keys { index, .. } if index.exprs.is_empty() => {
-                return None;
-            }
-            Access::Range { index, equal, .. }
-                if index.unique && equal.len() == index.columns.len() =>
-            {
-                0.0
-            }
-            Access::Range { equal, lower, upper, .. } => {
-                let bounds = match (lower, upper) {
-                    (None, None) => 1.0,
-                    (Some(_), Some(_)) => BETWEEN,
-                    _ => BEYOND,
-                };
-                EQUAL.powi(i32::try_from(equal.len()).unwrap_or(1)) * bounds
-            }
-            #[allow(clippy::cast_precision_loss)] // a guess
-            Access::Keys { keys, .. } => (EQUAL * item_count(keys, ITEMS) as f64).min(1.0),
-            Access::Full | Access::Any { .. } | Access::Bits(_) => return None,
-        };
-        Some(LOOKUP_ROWS + (self.size.rows * part).max(1.0) * LOOKUP_ROWS)
+        self.access.index().filter(|index| !index.exprs.is_empty())?;
+        Some(LOOKUP_ROWS + self.rows_found().max(1.0) * LOOKUP_ROWS)
     }
 
     /// Takes the smallest index that holds all that a full scan asks for, if reading it costs less.
@@ -323,7 +296,7 @@ impl ScanWork {
 
     /// Rows the scan is thought to yield.
     pub(crate) fn rows(&self) -> f64 {
-        let kept = rows_kept(&self.table, &self.filters, &self.size);
+        let kept = self.rows_unlimited();
         self.limit.map_or(kept, |limit| kept.min(limit as f64))
     }
 
@@ -367,6 +340,7 @@ impl ScanExec {
 
     pub(crate) fn with_work(mut work: ScanWork) -> ScanExec {
         work.unsaid = work.access.unsaid(&work.table, &work.filters);
+        work.leave_out_hints();
         let mut equivalence = EquivalenceProperties::new(work.schema.clone());
         let order = work.order();
         if !order.is_empty() {
@@ -386,18 +360,14 @@ impl ScanExec {
         &self.work
     }
 
-    /// The same, which tells what reading its index took, and the number of that; `None`: it reads
-    /// not both an index's range and the rows it points to.
-    pub(crate) fn watching_index(&self) -> Option<(ScanExec, SharedActual, u32)> {
-        let Access::Range { index, equal, .. } = &self.work.access else { return None };
-        let one = index.unique && equal.len() == index.columns.len();
-        if one || self.work.only_index().is_some() {
-            return None;
-        }
+    /// The same, which tells what reading its index took; `None`: it reads not both an index and
+    /// the rows that it points to.
+    pub(crate) fn watching_index(&self) -> Option<(ScanExec, Parts)> {
+        let index = self.work.access.index().filter(|_| self.work.only_index().is_none())?;
+        let parts = Parts::of_index(index.obj.0);
         let (work, properties) = (self.work.clone(), self.properties.clone());
-        let part = SharedActual::default();
-        let scan = ScanExec { work, properties, part: Some(part.clone()) };
-        Some((scan, part, index.obj.0))
+        let scan = ScanExec { work, properties, part: Some(parts.index.clone()) };
+        Some((scan, parts))
     }
 }
 
@@ -413,11 +383,24 @@ impl ScanExec {
             }
             Access::Bits(found) => Some(found.bits.to_string()),
         };
-        let single = matches!(
-            &self.work.access,
-            Access::Range { equal, lower: None, upper: None, .. } if !equal.is_empty()
-        );
-        Names { table: self.work.table.name.clone(), index, single, fixed: false }
+        let single = self.work.access.is_of_single_values();
+        // The entries of an index are read in the place of rows.
+        let obj = self.work.only_index().map_or(self.work.table.obj, |index| index.obj).0;
+        Names { table: self.work.table.name.clone(), index, single, fixed: false, obj }
+    }
+
+    /// What leads to its rows, if these are bitmaps.
+    pub(crate) fn sets(&self) -> Option<Sets> {
+        match &self.work.access {
+            Access::Range { index, .. } if index.kind == IndexKind::Bitmap => Some(Sets::One {
+                index: index.name.clone(),
+                obj: index.obj.0,
+                bitmap: true,
+                single: self.work.access.is_of_single_values(),
+            }),
+            Access::Bits(found) => Some(found.bits.sets()),
+            _ => None,
+        }
     }
 }
 

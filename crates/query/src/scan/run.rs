@@ -374,9 +374,9 @@ impl<T: Taker> ScanRun<T> {
                     self.cursor = Cursor::End;
                     return Ok(());
                 };
-                let (ctx, row) = (&state.ctx, &mut self.row);
-                let found =
-                    store::unique_lookup(ctx, &work.table, index, &key, &state.snapshot, row);
+                let (ctx, row, part) = (&state.ctx, &mut self.row, self.part.as_ref());
+                let (table, snapshot) = (&work.table, &state.snapshot);
+                let found = store::unique_lookup(ctx, table, index, &key, snapshot, row, part);
                 if let Some(rowid) = found.await? {
                     accept(&work, filter, &state, &mut self.taker, rowid, row)?;
                 }
