@@ -3,10 +3,11 @@
 //! What it promises: an expression of a type that PostgreSQL would not store is refused before
 //! anything runs. What it must never do: refuse a literal, whose type is the column's.
 
+use crate::bind::ident_name;
 use crate::bind::scalar::assignable;
 use crate::{PgError, Result};
 use datafusion::sql::sqlparser::ast::{
-    Expr, Parens, Query, SelectItem, SetExpr, UnaryOperator, Value,
+    Expr, Parens, Query, SelectItem, SetExpr, TableFactor, UnaryOperator, Value,
 };
 use kernel::dict::ColumnDef;
 use kernel::row::{ColType, TypeKind};
@@ -28,6 +29,55 @@ pub(crate) fn is_untyped(expr: &Expr) -> bool {
                 | Value::Placeholder(_)
         ),
         Expr::Identifier(_) => crate::direct::is_default(expr),
+        _ => false,
+    }
+}
+
+/// Whether what SET gives a column takes that column's type: also the value of a subquery that
+/// shows a literal, which PostgreSQL takes for a text and the field for whatever is wanted.
+pub(crate) fn is_untyped_value(expr: &Expr) -> bool {
+    match expr {
+        Expr::Nested(inner) => is_untyped_value(inner),
+        Expr::Subquery(query) => shows_literal(query),
+        other => is_untyped(other),
+    }
+}
+
+/// Whether the one column of a query is a literal without a type: its own, or one of several of a
+/// query in FROM whose columns are named there, as SET of several columns has it.
+fn shows_literal(query: &Query) -> bool {
+    let SetExpr::Select(select) = &*query.body else { return false };
+    let [SelectItem::UnnamedExpr(shown) | SelectItem::ExprWithAlias { expr: shown, .. }] =
+        &select.projection[..]
+    else {
+        return false;
+    };
+    let (parts, from) = match (shown, &select.from[..]) {
+        (Expr::CompoundIdentifier(parts), [from]) if from.joins.is_empty() => (parts, from),
+        _ => return is_literal(shown),
+    };
+    let TableFactor::Derived { subquery, alias: Some(alias), .. } = &from.relation else {
+        return false;
+    };
+    let wanted = parts.last().map(ident_name);
+    let at = alias.columns.iter().position(|column| Some(ident_name(&column.name)) == wanted);
+    let (Some(at), SetExpr::Select(inner)) = (at, &*subquery.body) else { return false };
+    let literal = |item: &SelectItem| match item {
+        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => {
+            Some(is_literal(expr))
+        }
+        // It stands for any number of columns.
+        _ => None,
+    };
+    let before: Vec<bool> = inner.projection.iter().map_while(literal).collect();
+    before.get(at).copied().unwrap_or(false)
+}
+
+/// Whether it is a text or NULL as it is written.
+fn is_literal(expr: &Expr) -> bool {
+    match expr {
+        Expr::Nested(inner) => is_literal(inner),
+        Expr::Value(value) => value.value == Value::Null || is_text(expr),
         _ => false,
     }
 }

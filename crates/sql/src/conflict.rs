@@ -315,7 +315,7 @@ impl Session {
     ) -> Result<(NewValues, Vec<(ObjId, u64)>, bool)> {
         let env = self.format_env();
         let mut binder = Binder::new(params, &env);
-        let untyped: Vec<bool> = exprs.iter().map(assign::is_untyped).collect();
+        let untyped: Vec<bool> = exprs.iter().map(assign::is_untyped_value).collect();
         let mut items = Vec::with_capacity(exprs.len());
         for (i, mut expr) in exprs.into_iter().enumerate() {
             binder.bind_expr(&mut expr)?;

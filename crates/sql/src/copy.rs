@@ -16,6 +16,7 @@ use crate::{PgError, Result, direct};
 use datafusion::sql::sqlparser::ast::{CopySource, CopyTarget, Ident, Statement as Ast};
 use kernel::dict::{Generated, Privileges, TableDef};
 use kernel::row::{ColType, Datum, RowView, TypeKind, Value};
+use observe::{Operation, Target};
 use query::cast::parse_text;
 use query::scalar::{EvalContext, Val};
 use query::wire::FormatEnv;
@@ -39,6 +40,7 @@ pub(crate) struct CopyIn {
     pub(crate) ended: bool,
     pub(crate) line_no: u64,
     rows: u64,
+    operation: Operation,
     /// Rows that do not meet it are left out.
     filter: Option<RowFilter>,
     batch: RowBatch,
@@ -87,6 +89,9 @@ impl Session {
         }
         let (count, binary) = (columns.len(), format.binary);
         let header_seen = !format.header && !binary;
+        let target = Target::object(&table.schema, &table.name);
+        // The client alone knows how much will come.
+        let operation = Operation::begin(&self.ctx, "Copy From", target, (0, "Rows"));
         self.copy = Some(CopyIn {
             table,
             columns,
@@ -99,6 +104,7 @@ impl Session {
             ended: false,
             line_no: 0,
             rows: 0,
+            operation,
             filter,
             batch: RowBatch::default(),
             batch_line_no: 0,
@@ -121,6 +127,7 @@ impl Session {
         let Some(mut copy) = self.copy.take() else {
             return Err(PgError::new("08P01", "unexpected message type CopyData"));
         };
+        copy.operation.add_bytes(data.len() as u64);
         match self.take_data(&mut copy, data).await {
             Ok(()) => {
                 self.copy = Some(copy);
@@ -156,6 +163,7 @@ impl Session {
         };
         match done {
             Ok(()) => {
+                copy.operation.end(&self.ctx);
                 let rows = usize::try_from(copy.rows).unwrap_or(usize::MAX);
                 self.note_rows(&copy.table, rows);
                 Ok(copy.rows)
@@ -303,7 +311,9 @@ impl Session {
             }
             error.with_detail(format!("COPY {}, lines {first} to {last}", table.name))
         })?;
-        copy.rows += copy.batch.rows.len() as u64;
+        let written = copy.batch.rows.len() as u64;
+        copy.operation.advance(&self.ctx, written);
+        copy.rows += written;
         copy.batch.clear();
         Ok(())
     }

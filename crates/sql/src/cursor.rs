@@ -13,7 +13,7 @@ use datafusion::execution::SendableRecordBatchStream;
 use datafusion::sql::sqlparser::ast::Statement as Ast;
 use futures::StreamExt;
 use kernel::row::Value;
-use observe::{Outcome, SharedCursor};
+use observe::{Outcome, SharedCursor, Stat};
 use query::{ColumnReader, PgColumn};
 use std::sync::Arc;
 
@@ -350,6 +350,8 @@ impl Session {
             after: false,
         };
         self.cursors.insert(declare.name.clone(), cursor);
+        self.ctx.bump(Stat::OpenedCursorsCumulative, 1);
+        self.note_open_cursors();
         Ok(Fetched::Complete("DECLARE CURSOR".to_owned()))
     }
 
@@ -426,13 +428,22 @@ impl Session {
         match name {
             None => {
                 self.cursors.clear();
+                self.note_open_cursors();
                 Ok(Fetched::Complete("CLOSE CURSOR ALL".to_owned()))
             }
             Some(name) => {
                 self.cursors.remove(name).ok_or_else(|| unknown(name))?;
+                self.note_open_cursors();
                 Ok(Fetched::Complete("CLOSE CURSOR".to_owned()))
             }
         }
+    }
+
+    /// How many cursors there are now is told, and how many statements have names.
+    pub(crate) fn note_open_cursors(&self) {
+        let totals = self.ctx.session.totals();
+        totals.set_gauge(Stat::OpenedCursorsCurrent, self.cursors.len() as u64);
+        totals.set_gauge(Stat::CursorCacheCount, self.named.len() as u64);
     }
 
     /// The transaction is about to commit: cursors that stay take their rows in.
@@ -448,12 +459,16 @@ impl Session {
     /// The transaction has ended: its cursors go, but those that were kept.
     pub(crate) fn end_cursors(&mut self) {
         self.user_locks.set_transaction(None);
-        self.cursors.retain(|_, cursor| cursor.depth.is_none());
+        if !self.cursors.is_empty() {
+            self.cursors.retain(|_, cursor| cursor.depth.is_none());
+            self.note_open_cursors();
+        }
     }
 
     /// Cursors declared after a savepoint go with what is rolled back to it.
     pub(crate) fn end_cursors_after(&mut self, savepoints: usize) {
         self.cursors.retain(|_, cursor| cursor.depth.is_none_or(|depth| depth <= savepoints));
+        self.note_open_cursors();
     }
 }
 

@@ -521,7 +521,8 @@ fn row_access(
     let unique = table.indexes.iter().filter(|index| index.unique);
     for index in unique {
         if let Some(key) = key_of(index, table, &conjuncts, &types) {
-            let key_is_all = conjuncts.len() == index.columns.len();
+            let (key, is_exact) = key;
+            let key_is_all = is_exact && conjuncts.len() == index.columns.len();
             let (table, index) = (table.clone(), index.clone());
             return Ok(Some(RowAccess { table, index, key, key_is_all, filter: filter.clone() }));
         }
@@ -529,21 +530,33 @@ fn row_access(
     Ok(None)
 }
 
+/// The key that the conditions fix; and whether a row with it meets them, or may be another than
+/// they mean: `id = 2.5` becomes the key 3.
 fn key_of(
     index: &IndexDef,
     table: &TableDef,
     conjuncts: &[&Scalar],
     types: &[Option<ColType>],
-) -> Option<Vec<Scalar>> {
-    index
-        .columns
-        .iter()
-        .map(|column| {
-            let column = usize::from(*column);
-            let value = conjuncts.iter().find_map(|one| equal_to(one, column))?;
-            Some(in_type(value, table.columns[column].ty, types))
-        })
-        .collect()
+) -> Option<(Vec<Scalar>, bool)> {
+    let mut is_exact = true;
+    let key = index.columns.iter().map(|column| {
+        let column = usize::from(*column);
+        let value = conjuncts.iter().find_map(|one| equal_to(one, column))?;
+        let ty = table.columns[column].ty;
+        let kind = kind_before(value, types);
+        is_exact &= kind.is_some_and(|kind| keeps_value(kind, ty.kind));
+        Some(in_type(value, ty, types))
+    });
+    let key = key.collect::<Option<Vec<Scalar>>>()?;
+    Some((key, is_exact))
+}
+
+/// Whether a value of one type is the same in the other, if it can be in it at all.
+fn keeps_value(from: TypeKind, to: TypeKind) -> bool {
+    let whole = |kind| matches!(kind, TypeKind::Int2 | TypeKind::Int4 | TypeKind::Int8);
+    from == to
+        || whole(from) && (whole(to) || to == TypeKind::Numeric)
+        || from.is_text() && to.is_text()
 }
 
 fn equal_to(condition: &Scalar, column: usize) -> Option<&Scalar> {
@@ -558,14 +571,19 @@ fn equal_to(condition: &Scalar, column: usize) -> Option<&Scalar> {
     }
 }
 
-/// The scalar in the column's type, for a key.
-fn in_type(scalar: &Scalar, ty: ColType, types: &[Option<ColType>]) -> Scalar {
-    let kind = match scalar {
+/// The type of a scalar, as far as it is known without its meaning.
+fn kind_before(scalar: &Scalar, types: &[Option<ColType>]) -> Option<TypeKind> {
+    match scalar {
         Scalar::Const(value) => kind_of(&value.as_datum()),
         Scalar::Param(at) => types.get(*at).copied().flatten().map(|ty| ty.kind),
         Scalar::Cast(_, ty, _) => Some(ty.kind),
         _ => None,
-    };
+    }
+}
+
+/// The scalar in the column's type, for a key.
+fn in_type(scalar: &Scalar, ty: ColType, types: &[Option<ColType>]) -> Scalar {
+    let kind = kind_before(scalar, types);
     let fits = kind == Some(ty.kind)
         || (ty.kind != TypeKind::Char && ty.kind.is_text() && kind.is_some_and(TypeKind::is_text));
     if fits {

@@ -308,7 +308,7 @@ impl Session {
         binder.bind_from(&mut source)?;
         let mut on = merge.on.as_ref().clone();
         binder.bind_expr(&mut on)?;
-        let untyped: Vec<bool> = exprs.iter().map(assign::is_untyped).collect();
+        let untyped: Vec<bool> = exprs.iter().map(assign::is_untyped_value).collect();
         let mut items = hidden_items(&alias);
         let hidden = items.len();
         for (i, mut expr) in exprs.into_iter().enumerate() {

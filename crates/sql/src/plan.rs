@@ -14,6 +14,7 @@ use kernel::row::ColType;
 use kernel::row::Value;
 use kernel::table::LockWait;
 use observe::SharedCursor;
+use parking_lot::Mutex;
 use query::brief::Brief;
 use query::planner::PlannedQuery;
 use query::{Calculation, PgColumn, Scalar};
@@ -34,6 +35,23 @@ pub struct Prepared {
     /// What of the session the plan depends on, as it was then.
     pub(crate) context: Arc<str>,
     pub(crate) plan: Arc<Plan>,
+    pub(crate) renewed: Renewed,
+}
+
+/// The plan of a prepared statement whose own is out of date, and what of the session it depends
+/// on: a statement that is prepared once and executed for weeks is planned anew once for each
+/// change, not for each execution.
+#[derive(Default)]
+pub(crate) struct Renewed(Mutex<Option<(Arc<str>, Arc<Plan>)>>);
+
+impl Renewed {
+    pub(crate) fn get(&self) -> Option<(Arc<str>, Arc<Plan>)> {
+        self.0.lock().clone()
+    }
+
+    pub(crate) fn set(&self, context: Arc<str>, plan: Arc<Plan>) {
+        *self.0.lock() = Some((context, plan));
+    }
 }
 
 impl Plan {

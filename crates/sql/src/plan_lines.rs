@@ -3,46 +3,42 @@
 //! What it promises: a trace and the view name a step alike. What it must never do: show a figure
 //! of a step that was not measured.
 
+mod bitmaps;
+
 use crate::plan::{Direct, Kind, Plan};
+use bitmaps::{SetStep, top_words};
 use datafusion::physical_plan::ExecutionPlan;
-use kernel::dict::USER_OBJ_MIN;
 use observe::{PlanLine, PlanRow};
-use query::explain::{IndexPart, Step, key_condition, row_condition, steps};
+use query::explain::{Actual, Estimate, Inner, Part, Step, key_condition, row_condition, steps};
 use std::sync::Arc;
 
 const NESTED_LOOPS: &str = "NESTED LOOPS";
 const FIXED: &str = "FIXED TABLE FULL ";
 
-/// The field's words for a step that goes by bitmaps.
-fn bitmap_operation(text: &str, table: &str, sets: &str, single: bool) -> Option<String> {
-    let found = if sets.starts_with('(') {
-        format!("BITMAP {sets}")
-    } else if single {
-        format!("BITMAP INDEX SINGLE VALUE {sets}")
-    } else {
-        format!("BITMAP INDEX RANGE SCAN {sets}")
-    };
-    match text.split_once(" using ")?.0 {
-        "Bitmap Count" => Some(format!("BITMAP CONVERSION COUNT ({found})")),
-        "Bitmap Index Scan" | "Bitmap Index Scan Backward" => {
-            let rowids = format!("BITMAP CONVERSION TO ROWIDS ({found})");
-            Some(format!("TABLE ACCESS BY INDEX ROWID {table} ({rowids})"))
+/// The field's words for the inner side of a join by index: the table's step, and the index's.
+fn inner_words(step: &Step, inner: &Inner) -> Option<(String, String)> {
+    let names = step.names.as_ref()?;
+    let (table, index) = (names.table.to_uppercase(), names.index.as_ref()?.to_uppercase());
+    let index = match inner {
+        Inner { bitmap: true, .. } => {
+            format!("BITMAP CONVERSION TO ROWIDS (BITMAP INDEX SINGLE VALUE {index})")
         }
-        "Bitmap Index Only Scan" | "Bitmap Index Only Scan Backward" => Some(found),
-        _ => None,
-    }
+        Inner { unique: true, .. } => format!("INDEX UNIQUE SCAN {index}"),
+        _ => format!("INDEX RANGE SCAN {index}"),
+    };
+    Some((format!("TABLE ACCESS BY INDEX ROWID {table}"), index))
 }
 
-/// The field's words for a step, and whether it reads a table.
+/// The field's words for a step, and whether it reads a table. Of a join by index they are those of
+/// the join, without its inner side.
 fn operation(step: &Step) -> (String, bool) {
     let text = &*step.text;
     let upper = |name: &String| name.to_uppercase();
     let table = step.names.as_ref().map(|names| upper(&names.table)).unwrap_or_default();
     let index = step.names.as_ref().and_then(|names| names.index.as_ref().map(upper));
     let index = index.unwrap_or_default();
-    let single = step.names.as_ref().is_some_and(|names| names.single);
-    if let Some(words) = bitmap_operation(text, &table, &index, single) {
-        return (words, true);
+    if let Some(words) = top_words(step) {
+        return words;
     }
     if step.names.as_ref().is_some_and(|names| names.fixed) {
         let words =
@@ -51,10 +47,6 @@ fn operation(step: &Step) -> (String, bool) {
     }
     if text.starts_with("Seq Scan on ") {
         return (format!("TABLE ACCESS FULL {table}"), true);
-    }
-    if step.name == "IndexJoinExec" {
-        let inner = format!("TABLE ACCESS BY INDEX ROWID {table} (INDEX RANGE SCAN {index})");
-        return (format!("{NESTED_LOOPS} ({inner})"), false);
     }
     for (ours, theirs) in [
         ("Index Unique Scan", "INDEX UNIQUE SCAN"),
@@ -70,11 +62,13 @@ fn operation(step: &Step) -> (String, bool) {
         };
     }
     let has = |label: &str| step.details.iter().any(|(known, _)| *known == label);
+    // Behind the colon a table is named.
+    let join = text.split_once(": ").map_or(text, |(join, _)| join);
     let kind = |word: &str| match () {
-        () if text.contains(" Semi ") => format!("{word} SEMI"),
-        () if text.contains(" Anti ") => format!("{word} ANTI"),
-        () if text.contains(" Full ") => format!("{word} FULL OUTER"),
-        () if text.contains(" Left ") || text.contains(" Right ") => format!("{word} OUTER"),
+        () if join.contains(" Semi ") => format!("{word} SEMI"),
+        () if join.contains(" Anti ") => format!("{word} ANTI"),
+        () if join.contains(" Full ") => format!("{word} FULL OUTER"),
+        () if join.contains(" Left ") || join.contains(" Right ") => format!("{word} OUTER"),
         () => word.to_owned(),
     };
     let name = match &*step.name {
@@ -85,7 +79,7 @@ fn operation(step: &Step) -> (String, bool) {
         "AggregateExec" => "HASH GROUP BY".to_owned(),
         "HashJoinExec" => kind("HASH JOIN"),
         "SortMergeJoinExec" => kind("MERGE JOIN"),
-        "NestedLoopJoinExec" | "CrossJoinExec" => kind(NESTED_LOOPS),
+        "IndexJoinExec" | "NestedLoopJoinExec" | "CrossJoinExec" => kind(NESTED_LOOPS),
         // That of the first rows alone has another name.
         name if name.starts_with("SortExec") && has("Limit") => "SORT ORDER BY STOPKEY".to_owned(),
         name if name.starts_with("SortExec") => "SORT ORDER BY".to_owned(),
@@ -131,12 +125,6 @@ pub(crate) fn plan_lines(
     rows: u64,
     figures: &str,
 ) -> Vec<PlanLine> {
-    // Beside tables a plan names what else it depends on, such as the list of schemas.
-    let mut tables = plan.tables.iter().map(|(obj, _)| obj.0).filter(|obj| *obj >= USER_OBJ_MIN);
-    let only = match (tables.next(), tables.next()) {
-        (Some(obj), None) => obj,
-        _ => 0,
-    };
     let one = |operation: String, obj: u32| {
         let operation = format!("{operation} {figures}");
         vec![PlanLine { rows, parent: 0, position: 1, obj, operation }]
@@ -145,7 +133,7 @@ pub(crate) fn plan_lines(
     match (&plan.kind, watched) {
         (Kind::Query(_), Some(watched)) => {
             let mut lines = Vec::new();
-            add_lines(&steps(watched), 0, 1, only, &mut lines);
+            add_lines(&steps(watched), 0, 1, &mut lines);
             lines
         }
         (Kind::Direct(direct), _) => {
@@ -172,39 +160,93 @@ fn index_below(name: &str) -> Option<(&str, &str)> {
     name.strip_suffix(')')?.split_once(" (").filter(|(table, _)| table.starts_with("TABLE ACCESS"))
 }
 
+/// What a step, or a part of one, did, with all below it.
+fn done(actual: &Actual) -> String {
+    let (gets, reads) = (actual.visits.consistent_gets, actual.visits.physical_reads);
+    format!("cr={gets} pr={reads} pw=0 time={} us", actual.total_us)
+}
+
+/// What was thought of it.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // estimates; it saturates
-fn add_lines(step: &Step, parent: usize, position: usize, obj: u32, lines: &mut Vec<PlanLine>) {
+fn thought(expected: &Expected) -> String {
+    let whole = |value: Option<f64>| value.unwrap_or_default().round() as u64;
+    let (cost, size) = (whole(expected.cost), whole(expected.bytes));
+    format!("cost={cost} size={size} card={}", whole(expected.rows))
+}
+
+/// The line of an index that leads to the rows of the line before.
+fn index_line(words: &str, part: &Part, lines: &mut Vec<PlanLine>) {
+    let Part { obj, actual } = part;
+    let (outer, inner) = match words_below(words) {
+        Some((outer, inner)) => (outer, Some(inner)),
+        None => (words, None),
+    };
+    let operation = format!("{outer} ({})", done(actual));
+    let (parent, position) = (lines.len(), 1);
+    let of_outer = if inner.is_some() { 0 } else { *obj };
+    lines.push(PlanLine { rows: actual.rows, parent, position, obj: of_outer, operation });
+    // What was measured is that of both together.
+    if let Some(inner) = inner {
+        let (parent, operation) = (lines.len(), inner.to_owned());
+        lines.push(PlanLine { rows: 0, parent, position, obj: *obj, operation });
+    }
+}
+
+/// The lines of the sets that lead to the rows of a step. `part`: what the topmost one did, where
+/// that was measured.
+fn set_lines(
+    set: &SetStep,
+    part: Option<&Part>,
+    parent: usize,
+    position: usize,
+    lines: &mut Vec<PlanLine>,
+) {
+    let words = &set.words;
+    let (rows, operation) = match part {
+        Some(Part { actual, .. }) => (actual.rows, format!("{words} ({})", done(actual))),
+        None => (0, words.clone()),
+    };
+    lines.push(PlanLine { rows, parent, position, obj: set.obj, operation });
+    let me = lines.len();
+    for (at, input) in set.inputs.iter().enumerate() {
+        set_lines(input, None, me, at + 1, lines);
+    }
+}
+
+fn add_lines(step: &Step, parent: usize, position: usize, lines: &mut Vec<PlanLine>) {
     let (name, reads) = operation(step);
     let actual = step.actual.unwrap_or_default();
-    let (rows, cost) = (step.estimate.rows.max(0.0), step.estimate.total_cost.max(0.0));
-    let size = (rows * step.estimate.width.max(0.0)) as u64;
-    let operation = format!(
-        "{name} (cr={} pr={} pw=0 time={} us cost={} size={size} card={})",
-        actual.visits.consistent_gets,
-        actual.visits.physical_reads,
-        actual.total_us,
-        cost as u64,
-        rows as u64,
-    );
-    let obj_here = if reads { obj } else { 0 };
-    // What reads an index's range and then the rows is two steps to the field.
-    let parts = step.index.and_then(|part| Some((part, index_below(&name)?)));
-    let operation = match parts {
-        Some((_, (table, _))) => operation.replacen(&name, table, 1),
-        None => operation,
-    };
-    lines.push(PlanLine { rows: actual.rows, parent, position, obj: obj_here, operation });
+    // What reads an index and then the rows is two steps to the field.
+    let below = step.index.as_ref().and_then(|part| Some((part, index_below(&name)?)));
+    let words = below.map_or(&*name, |(_, (table, _))| table);
+    let expected = Expected::from_estimate(&step.estimate, step.read_width);
+    let operation = format!("{words} ({} {})", done(&actual), thought(&expected));
+    let obj = step.names.as_ref().filter(|_| reads).map_or(0, |names| names.obj);
+    lines.push(PlanLine { rows: actual.rows, parent, position, obj, operation });
     let me = lines.len();
-    if let Some((part, (_, index))) = parts {
-        let IndexPart { obj, actual } = part;
-        let operation = format!(
-            "{index} (cr={} pr={} pw=0 time={} us)",
-            actual.visits.consistent_gets, actual.visits.physical_reads, actual.total_us,
-        );
-        lines.push(PlanLine { rows: actual.rows, parent: me, position: 1, obj, operation });
+    if let Some((part, (_, index))) = below {
+        index_line(index, part, lines);
+    }
+    if let Some(set) = bitmaps::below(step) {
+        // Who counts bits does not tell what reading its index took.
+        let part = step.index.as_ref().filter(|_| reads);
+        set_lines(&set, part, me, 1, lines);
     }
     for (i, input) in step.inputs.iter().enumerate() {
-        add_lines(input, me, i + 1, obj, lines);
+        add_lines(input, me, i + 1, lines);
+    }
+    // What is looked up for each row of the input comes behind it.
+    let inner = step.inner.as_ref().and_then(|inner| Some((inner, inner.actual?)));
+    if let Some((inner, Part { obj, actual })) = inner
+        && let Some((table, index)) = inner_words(step, inner)
+    {
+        let expected = Expected::from_estimate(&inner.estimate, 0.0);
+        let operation = format!("{table} ({} {})", done(&actual), thought(&expected));
+        let position = step.inputs.len() + 1;
+        lines.push(PlanLine { rows: actual.rows, parent: me, position, obj, operation });
+        if let Some(part) = &step.index {
+            index_line(&index, part, lines);
+        }
     }
 }
 
@@ -225,7 +267,10 @@ const OF_OBJECTS: [(&str, &str, &str); 12] = [
 ];
 
 /// The same of operations that have no object.
-const OF_ROWS: [(&str, &str, &str); 17] = [
+const OF_ROWS: [(&str, &str, &str); 21] = [
+    ("NESTED LOOPS SEMI", NESTED_LOOPS, "SEMI"),
+    ("NESTED LOOPS ANTI", NESTED_LOOPS, "ANTI"),
+    ("NESTED LOOPS OUTER", NESTED_LOOPS, "OUTER"),
     ("MERGE JOIN", "MERGE JOIN", ""),
     ("MERGE JOIN SEMI", "MERGE JOIN", "SEMI"),
     ("MERGE JOIN ANTI", "MERGE JOIN", "ANTI"),
@@ -243,6 +288,7 @@ const OF_ROWS: [(&str, &str, &str); 17] = [
     ("COUNT STOPKEY", "COUNT", "STOPKEY"),
     ("BITMAP CONVERSION COUNT", "BITMAP CONVERSION", "COUNT"),
     ("BITMAP CONVERSION TO ROWIDS", "BITMAP CONVERSION", "TO ROWIDS"),
+    ("BITMAP CONVERSION FROM ROWIDS", "BITMAP CONVERSION", "FROM ROWIDS"),
 ];
 
 /// The step that is the input of another, of words that name both.
@@ -261,6 +307,15 @@ struct Expected {
 }
 
 impl Expected {
+    /// `read_width`: bytes of the columns that a step reads which yields none, to count rows. One
+    /// row is the least, as everywhere.
+    fn from_estimate(estimate: &Estimate, read_width: f64) -> Expected {
+        let Estimate { total_cost, rows, width, .. } = *estimate;
+        let (cost, rows) = (Some(total_cost.max(0.0)), rows.max(1.0));
+        let bytes = rows * if width > 0.0 { width } else { read_width };
+        Expected { cost, rows: Some(rows), bytes: (bytes > 0.0).then_some(bytes) }
+    }
+
     fn of(self, operation: String, option: Option<String>, object: Option<String>) -> PlanRow {
         let Expected { cost, rows, bytes } = self;
         let (parent, depth, position, access, filter) = (None, 0, 0, None, None);
@@ -343,6 +398,20 @@ impl Rows {
         id
     }
 
+    /// Adds the sets that lead to the rows of a step; none of them is measured or judged by itself.
+    fn add_set(&mut self, set: &SetStep, access: Option<&str>, parent: usize) {
+        if self.is_full() {
+            return;
+        }
+        let own = access.filter(|_| !set.is_conversion);
+        let asked = Predicates { access: own.map(str::to_owned), filter: None };
+        let id = self.add(&set.words, &asked, parent, Expected::default());
+        let below = access.filter(|_| own.is_none());
+        for input in &set.inputs {
+            self.add_set(input, below, id);
+        }
+    }
+
     /// What is told of a step, as far as there is room for it.
     fn cut(&mut self, told: &str) -> Option<String> {
         let mut end = told.len().min(TOLD_BYTES_MAX - self.told_bytes);
@@ -359,25 +428,28 @@ impl Rows {
             return;
         }
         let (words, _) = operation(step);
-        let rows = step.estimate.rows.max(0.0);
-        let expected = Expected {
-            cost: Some(step.estimate.total_cost.max(0.0)),
-            rows: Some(rows),
-            bytes: Some(rows * step.estimate.width.max(0.0)),
-        };
-        // What is read for each row of the input comes behind it.
-        let (outer, inner) = match words_below(&words) {
-            Some((NESTED_LOOPS, inner)) => (NESTED_LOOPS, Some(inner)),
-            _ => (&*words, None),
-        };
+        let expected = Expected::from_estimate(&step.estimate, step.read_width);
+        let inner = step.inner.as_ref().and_then(|inner| Some((inner, inner_words(step, inner)?)));
         let (asked, none) = (predicates(step), Predicates::default());
-        let of_outer = if inner.is_some() { &none } else { &asked };
-        let id = self.add(outer, of_outer, parent, expected);
+        let set = bitmaps::below(step);
+        let of_rows = Predicates { access: None, filter: asked.filter.clone() };
+        let of_outer = match (&inner, &set) {
+            (Some(_), _) => &none,
+            // What leads to the rows is asked of the sets.
+            (None, Some(_)) => &of_rows,
+            (None, None) => &asked,
+        };
+        let id = self.add(&words, of_outer, parent, expected);
+        if let Some(set) = &set {
+            self.add_set(set, asked.access.as_deref(), id);
+        }
         for input in &step.inputs {
             self.add_step(input, id);
         }
-        if let Some(inner) = inner {
-            self.add(inner, &asked, id, Expected::default());
+        // What is looked up for each row of the input comes behind it.
+        if let Some((inner, (table, index))) = inner {
+            let expected = Expected::from_estimate(&inner.estimate, 0.0);
+            self.add(&format!("{table} ({index})"), &asked, id, expected);
         }
     }
 }
@@ -489,7 +561,8 @@ mod tests {
             name: name.to_owned(),
             text: text.to_owned(),
             details: Vec::new(),
-            estimate: query::explain::Estimate::default(),
+            estimate: Estimate::default(),
+            read_width: 0.0,
             columns: Vec::new(),
             actual: None,
             index: None,
@@ -498,6 +571,8 @@ mod tests {
                 index: index.map(str::to_owned),
                 ..Names::default()
             }),
+            sets: None,
+            inner: None,
             inputs: Vec::new(),
         }
     }
@@ -507,17 +582,6 @@ mod tests {
         let named = |name, text, table, index| operation(&step(name, text, table, index)).0;
         let text = "Seq Scan on my table";
         assert_eq!(named("ScanExec", text, "my table", None), "TABLE ACCESS FULL MY TABLE");
-        let mut count = step("ScanExec", "Bitmap Count using i on t", "t", Some("i"));
-        count.names.as_mut().unwrap().single = true;
-        let words = "BITMAP CONVERSION COUNT (BITMAP INDEX SINGLE VALUE I)";
-        assert_eq!(operation(&count).0, words);
-        let sets = "((i AND j) MINUS (k))";
-        let text = "Bitmap Index Scan using ((i AND j) MINUS (k)) on t";
-        let rows = "TABLE ACCESS BY INDEX ROWID T (BITMAP CONVERSION TO ROWIDS (BITMAP \
-                    ((I AND J) MINUS (K))))";
-        assert_eq!(named("ScanExec", text, "t", Some(sets)), rows);
-        let text = "Bitmap Index Only Scan using i on t";
-        assert_eq!(named("ScanExec", text, "t", Some("i")), "BITMAP INDEX RANGE SCAN I");
         let text = "Index Range Scan Backward using i on t";
         let shown = "TABLE ACCESS BY INDEX ROWID T (INDEX RANGE SCAN DESCENDING I)";
         assert_eq!(named("ScanExec", text, "t", Some("i")), shown);
@@ -527,6 +591,8 @@ mod tests {
         assert_eq!(named("AggregateExec", "Aggregate", "", None), "SORT AGGREGATE");
         assert_eq!(named("HashJoinExec", "Hash Right Semi Join", "", None), "HASH JOIN SEMI");
         assert_eq!(named("HashJoinExec", "Hash Left Join", "", None), "HASH JOIN OUTER");
+        let text = "Nested Loop Anti Join: Index Scan using i on a Left t";
+        assert_eq!(named("IndexJoinExec", text, "a Left t", Some("i")), "NESTED LOOPS ANTI");
         assert_eq!(named("SharedExec", "Shared Rows", "", None), "SHARED ROWS");
         let mut first = step("SortExec(TopK)", "Sort", "", None);
         assert_eq!(operation(&first).0, "SORT ORDER BY");
@@ -589,14 +655,20 @@ mod tests {
         );
         assert_eq!(rows.rows[1].access, None);
         assert_eq!(rows.rows[3].access.as_deref(), Some("(a = 1)"));
-        assert_eq!(words_below("BITMAP ((I AND J) MINUS (K))"), None);
+    }
+
+    fn join() -> Step {
+        let text = "Nested Loop: Index Scan using i on t";
+        let mut join = step("IndexJoinExec", text, "t", Some("i"));
+        join.inputs.push(step("ScanExec", "Seq Scan on a statement", "a statement", None));
+        let estimate = Estimate { total_cost: 0.24, rows: 2.0, width: 8.0, startup_cost: 0.0 };
+        join.inner = Some(Inner { unique: false, bitmap: false, estimate, actual: None });
+        join
     }
 
     #[test]
     fn what_is_read_for_each_row_comes_behind_the_input() {
-        let mut join =
-            step("IndexJoinExec", "Nested Loop: Index Scan using i on t", "t", Some("i"));
-        join.inputs.push(step("ScanExec", "Seq Scan on a statement", "a statement", None));
+        let join = join();
         let mut rows = Rows::default();
         let top = rows.statement("SELECT", Expected::default());
         rows.add_step(&join, top);
@@ -610,6 +682,57 @@ mod tests {
                 "3 1 Some(3) INDEX|RANGE SCAN|I",
             ]
         );
+        let table = &rows.rows[3];
+        assert_eq!((table.cost, table.rows, table.bytes), (Some(0.24), Some(2.0), Some(16.0)));
+    }
+
+    #[test]
+    fn each_side_of_a_join_by_index_has_its_line_in_a_trace() {
+        let part = |obj, gets, rows| {
+            let mut actual = Actual { rows, total_us: 10 * gets, ..Actual::default() };
+            actual.visits.consistent_gets = gets;
+            Part { obj, actual }
+        };
+        let mut join = join();
+        join.actual = Some(part(0, 30, 20).actual);
+        join.inputs[0].actual = Some(part(0, 5, 10).actual);
+        if let Some(names) = &mut join.inputs[0].names {
+            names.obj = 7;
+        }
+        if let Some(inner) = &mut join.inner {
+            (inner.unique, inner.actual) = (true, Some(part(8, 25, 20)));
+        }
+        join.index = Some(part(9, 20, 20));
+        let mut lines = Vec::new();
+        add_lines(&join, 0, 1, &mut lines);
+        let told = |line: &PlanLine| {
+            let PlanLine { rows, parent, position, obj, operation } = line;
+            format!("{rows} {parent} {position} {obj} {operation}")
+        };
+        assert_eq!(
+            lines.iter().map(told).collect::<Vec<String>>(),
+            [
+                "20 0 1 0 NESTED LOOPS (cr=30 pr=0 pw=0 time=300 us cost=0 size=0 card=1)",
+                "10 1 1 7 TABLE ACCESS FULL A STATEMENT (cr=5 pr=0 pw=0 time=50 us cost=0 size=0 \
+                 card=1)",
+                "20 1 2 8 TABLE ACCESS BY INDEX ROWID T (cr=25 pr=0 pw=0 time=250 us cost=0 \
+                 size=16 card=2)",
+                "20 3 1 9 INDEX UNIQUE SCAN I (cr=20 pr=0 pw=0 time=200 us)",
+            ]
+        );
+    }
+
+    #[test]
+    fn what_counts_rows_is_told_with_the_bytes_that_it_reads() {
+        let mut scan = step("ScanExec", "Seq Scan on t", "t", None);
+        scan.estimate.rows = 0.2;
+        let mut rows = Rows::default();
+        let top = rows.statement("SELECT", Expected::default());
+        rows.add_step(&scan, top);
+        scan.read_width = 9.0;
+        rows.add_step(&scan, top);
+        let told: Vec<_> = rows.rows.iter().map(|row| (row.rows, row.bytes)).collect();
+        assert_eq!(told, [(None, None), (Some(1.0), None), (Some(1.0), Some(9.0))]);
     }
 
     #[test]

@@ -78,7 +78,7 @@ fn metric_name(stat: Stat) -> String {
         name.push('_');
         name.push_str(unit);
     }
-    name + "_total"
+    if stat.is_gauge() { name } else { name + "_total" }
 }
 
 /// Microseconds as seconds, exactly.
@@ -152,7 +152,8 @@ impl Page {
 
     fn statistic(&mut self, stat: Stat, value: u64) {
         let name = metric_name(stat);
-        self.family(&name, "counter", stat.doc());
+        let kind = if stat.is_gauge() { "gauge" } else { "counter" };
+        self.family(&name, kind, stat.doc());
         match stat.unit() {
             Unit::Micros | Unit::Centis => self.sample(&name, &[], seconds(value)),
             _ => self.sample(&name, &[], value),
@@ -254,6 +255,7 @@ mod tests {
         for (stat, name) in [
             (Stat::UserCommits, "skein_user_commits_total"),
             (Stat::RedoSize, "skein_redo_size_bytes_total"),
+            (Stat::LogonsCurrent, "skein_logons_current"),
             (Stat::RedoWriteTime, "skein_redo_write_time_seconds_total"),
             (Stat::GcCrBlocksReceived, "skein_gc_cr_blocks_received_total"),
         ] {

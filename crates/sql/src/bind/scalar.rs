@@ -522,6 +522,9 @@ impl<'a> ScalarBinder<'a> {
             };
         }
         let name = parts.pop().unwrap_or_default();
+        if let Some(of_text) = crate::idioms::of_lob(&parts, &name, function)? {
+            return self.bind(&of_text);
+        }
         if !(parts.is_empty() || parts == ["pg_catalog"]) {
             return Ok(None);
         }

@@ -1,7 +1,8 @@
 //! Windows: the names that they have, and their frames.
 //!
 //! A frame that the library does not know stands as a call of [`FRAME`] before what the window is
-//! partitioned by; the planner makes a function of it.
+//! partitioned by; the planner makes a function of it. So does the frame of an aggregate with KEEP:
+//! the first or last of the groups with one key.
 //!
 //! What it promises: a window that copies another has all that the other has; a frame that makes
 //! no sense is refused as PostgreSQL refuses it.
@@ -11,29 +12,78 @@ use super::{Binder, ident_name};
 use crate::{PgError, Result};
 use ::query::FRAME;
 use datafusion::sql::sqlparser::ast::{
-    Expr, NamedWindowDefinition, NamedWindowExpr, Value, WindowFrame, WindowFrameBound,
-    WindowFrameUnits, WindowSpec, WindowType,
+    Expr, Function, FunctionArgumentClause, FunctionArguments, NamedWindowDefinition,
+    NamedWindowExpr, Value, WindowFrame, WindowFrameBound, WindowFrameUnits, WindowSpec,
+    WindowType,
 };
 use kernel::row::{ColType, TypeKind};
 
 /// Before what EXCLUDE says, where a window is partitioned by it.
 pub(crate) const EXCLUDE: &str = "$exclude ";
+/// The same before which rows an aggregate with KEEP keeps.
+const KEPT: &str = "$keep ";
 
 fn invalid(text: impl Into<String>) -> PgError {
     PgError::new("42P20", text)
 }
 
-/// What EXCLUDE leaves out, taken out of where it was noted.
-fn take_exclude(spec: &mut WindowSpec) -> Option<String> {
+/// What is noted behind a mark, such as what EXCLUDE leaves out, taken out of where it was noted.
+fn take_noted(spec: &mut WindowSpec, mark: &str) -> Option<String> {
     let Some(Expr::Value(value)) = spec.partition_by.first() else { return None };
     let Value::SingleQuotedString(text) = &value.value else { return None };
-    let what = text.strip_prefix(EXCLUDE)?.to_owned();
+    let what = text.strip_prefix(mark)?.to_owned();
     spec.partition_by.remove(0);
     Some(what)
 }
 
-fn has_exclude(spec: &WindowSpec) -> bool {
-    take_exclude(&mut spec.clone()).is_some()
+/// Whether something is noted in it.
+fn has_note(spec: &WindowSpec) -> bool {
+    let mut spec = spec.clone();
+    [EXCLUDE, KEPT].iter().any(|mark| take_noted(&mut spec, mark).is_some())
+}
+
+fn word(text: &str) -> Expr {
+    Expr::Value(Value::SingleQuotedString(text.to_owned()).into())
+}
+
+/// Makes `max(x) KEEP (DENSE_RANK LAST ORDER BY d) OVER (PARTITION BY g)` the aggregate over a
+/// window that is sorted by that key, and notes which rows of it are kept. The aggregate's name;
+/// `None`: it is no such call.
+///
+/// # Errors
+/// 42601 if the window is sorted by itself, or has a frame; 0A000 for a filter.
+pub(super) fn kept_over(function: &mut Function, name: &str) -> Result<Option<&'static str>> {
+    let Some(aggregate) = ::query::keep::aggregate_of(name) else { return Ok(None) };
+    let (Some(window), FunctionArguments::List(list)) = (&mut function.over, &mut function.args)
+    else {
+        return Ok(None);
+    };
+    // Which key is the first one is known before any row is filtered out.
+    if function.filter.is_some() {
+        return Err(PgError::unsupported("FILTER between KEEP and OVER"));
+    }
+    let mut spec = match window {
+        WindowType::WindowSpec(spec) => spec.clone(),
+        WindowType::NamedWindow(ident) => WindowSpec {
+            window_name: Some(ident.clone()),
+            partition_by: Vec::new(),
+            order_by: Vec::new(),
+            window_frame: None,
+        },
+    };
+    if !spec.order_by.is_empty() || spec.window_frame.is_some() || has_note(&spec) {
+        return Err(PgError::syntax("OVER behind KEEP has neither ORDER BY nor a frame"));
+    }
+    for clause in std::mem::take(&mut list.clauses) {
+        match clause {
+            FunctionArgumentClause::OrderBy(keys) => spec.order_by.extend(keys),
+            other => list.clauses.push(other),
+        }
+    }
+    let which = if ::query::keep::keeps_last(name) { "last" } else { "first" };
+    spec.partition_by.insert(0, word(&format!("{KEPT}{which}")));
+    *window = WindowType::WindowSpec(spec);
+    Ok(Some(aggregate))
 }
 
 /// Where a frame begins or ends, as a word, and the offset.
@@ -125,8 +175,7 @@ impl Binder<'_> {
         let Some(base) = spec.window_name.take() else { return Ok(spec) };
         let name = ident_name(&base);
         let base = self.window_called(&name)?;
-        let excluding = has_exclude(&spec);
-        if spec.partition_by.len() > usize::from(excluding) {
+        if spec.partition_by.len() > usize::from(has_note(&spec)) {
             let text = format!("cannot override PARTITION BY clause of window \"{name}\"");
             return Err(invalid(text));
         }
@@ -160,8 +209,18 @@ impl Binder<'_> {
     }
 
     fn window_spec(&mut self, spec: &mut WindowSpec) -> Result<()> {
-        let exclude = take_exclude(spec);
+        let exclude = take_noted(spec, EXCLUDE);
+        let kept = take_noted(spec, KEPT);
         spec.partition_by.iter_mut().try_for_each(|expr| self.expr(expr))?;
+        if let Some(which @ ("first" | "last")) = kept.as_deref() {
+            self.order_by_list(&mut spec.order_by, false)?;
+            let group = format!("{which} group");
+            let mut args: Vec<Expr> =
+                ["groups", group.as_str(), group.as_str(), "no others"].map(word).to_vec();
+            args.extend([Expr::Value(Value::Null.into()), Expr::Value(Value::Null.into())]);
+            spec.partition_by.insert(0, call(FRAME, args));
+            return Ok(());
+        }
         let Some(frame) = spec.window_frame.clone() else {
             return self.order_by_list(&mut spec.order_by, false);
         };
@@ -178,9 +237,7 @@ impl Binder<'_> {
         let (start, first) = end_of(&frame.start_bound);
         let (end, last) = frame.end_bound.as_ref().map_or(("current", None), end_of);
         let exclude = exclude.as_deref().unwrap_or("no others");
-        let mut args: Vec<Expr> = [units, start, end, exclude]
-            .map(|word| Expr::Value(Value::SingleQuotedString(word.to_owned()).into()))
-            .to_vec();
+        let mut args: Vec<Expr> = [units, start, end, exclude].map(word).to_vec();
         for offset in [first, last] {
             let mut offset = offset.cloned().unwrap_or(Expr::Value(Value::Null.into()));
             if frame.units != WindowFrameUnits::Range {

@@ -109,6 +109,7 @@ fn described(
         ("numeric_precision_radix", or_null(radix)),
         ("numeric_scale", or_null(scale)),
         ("datetime_precision", or_null(digits_of(column.ty).map(i64::from))),
+        ("interval_type", opt_text(interval_type(column.ty).as_deref())),
         ("udt_catalog", text("skein")),
         ("udt_schema", text(own.map_or("pg_catalog", |ty| &ty.schema))),
         ("udt_name", text(own.map_or(known, |ty| &ty.name))),
@@ -140,6 +141,12 @@ fn digits_of(ty: ColType) -> Option<u8> {
         }
         _ => None,
     }
+}
+
+/// The fields of an interval, as they stand behind its type's name.
+fn interval_type(ty: ColType) -> Option<String> {
+    let shown = (ty.kind == TypeKind::Interval).then(|| ty.to_string())?;
+    shown.strip_prefix("interval ").map(str::to_uppercase)
 }
 
 /// Precision, its radix, and scale of numbers.

@@ -7,18 +7,21 @@ use super::known::{FUNCTIONS, type_by_name};
 use super::rights::acl_value;
 use super::rows::{int, oids, text, texts};
 use super::{Catalog, Rows};
+use crate::pl::{head_of, whole_text};
 use crate::sequence::split_name;
 use kernel::dict::{ArgumentDef, RoutineDef, RoutineResult, Volatility};
 use kernel::row::{ColType, Value};
 use query::functions::quote_ident;
 use query::types::PgType;
 use std::collections::HashMap;
-use std::fmt::Write;
 use std::sync::{Arc, LazyLock};
 
 /// OID of the types `void` and `record`.
 const VOID: i64 = 2278;
 const RECORD: i64 = 2249;
+
+/// What the text of a definition begins with.
+const MAKE: &str = "CREATE OR REPLACE ";
 
 /// Languages that are no part of PostgreSQL's own list, with their OIDs.
 pub(super) const LANGUAGES: [(i64, &str); 2] = [(13_576, "plpgsql"), (13_577, "plsql")];
@@ -152,17 +155,32 @@ impl Catalog {
 
     /// The statement that makes a routine.
     pub(super) fn routine_text(&self, def: &RoutineDef) -> String {
+        let (head, tag) = self.routine_head(def);
+        format!("{MAKE}{}\nAS {tag}{}{tag}\n", head.join("\n "), def.body.text)
+    }
+
+    /// The same as the field lists it: without `create or replace`, and with its lines numbered as
+    /// errors tell them. What was written in the field's form is as it was typed; a body that is a
+    /// text begins in the first line, behind all of the head.
+    pub(super) fn routine_source(&self, def: &RoutineDef) -> String {
+        if let Some(head) = head_of(&def.body.options) {
+            return whole_text(head, &def.body.text, &def.schema, &def.name);
+        }
+        let (head, tag) = self.routine_head(def);
+        format!("{} AS {tag}{}{tag}", head.join(" "), def.body.text)
+    }
+
+    /// What stands before a routine's body, clause by clause, and what the body is quoted with.
+    fn routine_head(&self, def: &RoutineDef) -> (Vec<String>, String) {
         let word = if def.body.procedure { "PROCEDURE" } else { "FUNCTION" };
-        let mut out = format!(
-            "CREATE OR REPLACE {word} {}.{}({})\n",
+        let mut out = vec![format!(
+            "{word} {}.{}({})",
             quote_ident(&def.schema),
             quote_ident(&def.name),
             self.routine_arguments(def, true)
-        );
-        if let Some(result) = self.routine_result(def) {
-            let _ = writeln!(out, " RETURNS {result}");
-        }
-        let _ = writeln!(out, " LANGUAGE {}", quote_ident(&def.body.language));
+        )];
+        out.extend(self.routine_result(def).map(|result| format!("RETURNS {result}")));
+        out.push(format!("LANGUAGE {}", quote_ident(&def.body.language)));
         let mut flags = Vec::new();
         match def.body.volatility {
             Volatility::Immutable => flags.push("IMMUTABLE".to_owned()),
@@ -188,15 +206,14 @@ impl Catalog {
         flags.extend(option(def, "cost").map(|cost| format!("COST {cost}")));
         flags.extend(option(def, "rows").map(|rows| format!("ROWS {rows}")));
         if !flags.is_empty() {
-            let _ = writeln!(out, " {}", flags.join(" "));
+            out.push(flags.join(" "));
         }
         let name = if def.body.procedure { "procedure" } else { "function" };
         let mut tag = format!("${name}$");
         while def.body.text.contains(&tag) {
             tag.insert(1, 'x');
         }
-        let _ = writeln!(out, "AS {tag}{}{tag}", def.body.text);
-        out
+        (out, tag)
     }
 
     /// The routine's name as `regproc` and `regprocedure` show it.

@@ -7,7 +7,7 @@ use super::{named, refuse};
 use crate::bind::{ident_name, object_parts};
 use crate::encode::RowSink;
 use crate::parse::{NO_TYPE, Statement, parse_single};
-use crate::plan::{Plan, Prepared};
+use crate::plan::{Plan, Prepared, Renewed};
 use crate::session::{Fetched, Portal, PortalState, Session};
 use crate::{PgError, Result};
 use datafusion::sql::sqlparser::ast::{self, ObjectName, Query, SetExpr, Statement as Ast};
@@ -97,6 +97,7 @@ impl Session {
         let params = self.call_all(&plan.hidden).await?;
         let statement = Statement::empty();
         let prepared = Arc::new(Prepared {
+            renewed: Renewed::default(),
             param_oids: Vec::new(),
             columns: Vec::new(),
             returns_rows: false,

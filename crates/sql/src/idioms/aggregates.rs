@@ -8,7 +8,7 @@ use super::plain_name;
 use crate::{PgError, Result};
 use datafusion::sql::sqlparser::ast::{
     DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
-    FunctionArguments, WindowType,
+    FunctionArguments, ListAggOnOverflow, WindowType,
 };
 
 const NAMES: [&str; 5] = ["listagg", "wm_concat", "median", "stats_mode", "ratio_to_report"];
@@ -21,6 +21,106 @@ pub(super) fn named(function: &Function, is_routine: &dyn Fn(&str) -> bool) -> O
 
 fn listed<T: ToString>(all: &[T]) -> String {
     all.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// What ON OVERFLOW TRUNCATE says of a list that is too long: what stands in place of the rest, and
+/// whether behind it how many values are left out.
+struct Overflow {
+    filler: String,
+    counted: bool,
+}
+
+/// The clause ON OVERFLOW, where it cuts. A text has any length here, so that there is nothing that
+/// `on overflow error` could be an error of.
+fn overflow_of(clauses: &[FunctionArgumentClause], name: &str) -> Result<Option<Overflow>> {
+    let mut found = None;
+    for clause in clauses {
+        match clause {
+            FunctionArgumentClause::OnOverflow(overflow) if name == "listagg" => {
+                found = match overflow {
+                    ListAggOnOverflow::Error => None,
+                    ListAggOnOverflow::Truncate { filler, with_count } => {
+                        let filler = filler
+                            .as_ref()
+                            .map_or("'...'".to_owned(), |text| format!("({text})::text"));
+                        Some(Overflow { filler, counted: *with_count })
+                    }
+                };
+            }
+            FunctionArgumentClause::OnOverflow(_) => {
+                return Err(PgError::unsupported(format!("ON OVERFLOW of {name}")));
+            }
+            _ => return Err(PgError::unsupported(format!("this clause of {name}"))),
+        }
+    }
+    Ok(found)
+}
+
+/// A call of `listagg`, as SQL.
+struct Listed<'a> {
+    name: &'a str,
+    value: &'a Expr,
+    separator: String,
+    /// `distinct `, or nothing.
+    distinct: &'a str,
+    /// What WITHIN GROUP sorts by.
+    order: String,
+    filter: String,
+}
+
+impl Listed<'_> {
+    /// The values as one text, of whatever length.
+    fn whole(&self, over: Option<&WindowType>) -> Result<String> {
+        let Listed { value, separator, distinct, order, filter, .. } = self;
+        Ok(match over {
+            None if order.is_empty() => {
+                format!("string_agg({distinct}({value})::text, {separator}){filter}")
+            }
+            // Sorted as values, not as texts; NULLs are left out.
+            None if !distinct.is_empty() => format!(
+                "nullif(array_to_string(array_agg(distinct {value} order by {order}){filter}, \
+                 {separator}), '')"
+            ),
+            None => format!("string_agg(({value})::text, {separator} order by {order}){filter}"),
+            Some(over) => {
+                let window = self.window(over)?;
+                format!("string_agg(({value})::text, {separator}){filter} over ({window})")
+            }
+        })
+    }
+
+    /// The same, cut where it is too long for the field.
+    fn cut(&self, over: Option<&WindowType>, overflow: &Overflow) -> Result<String> {
+        let Listed { value, separator, distinct, order, filter, .. } = self;
+        let values = match over {
+            None if order.is_empty() => format!("array_agg({distinct}({value})::text){filter}"),
+            None if !distinct.is_empty() => {
+                format!("array_agg(distinct {value} order by {order}){filter}")
+            }
+            None => format!("array_agg(({value})::text order by {order}){filter}"),
+            Some(over) => {
+                let window = self.window(over)?;
+                format!("array_agg(({value})::text){filter} over ({window})")
+            }
+        };
+        let Overflow { filler, counted } = overflow;
+        Ok(format!("\"{}\"({values}, {separator}, {filler}, {counted})", query::LISTED))
+    }
+
+    /// What stands in OVER: all rows of a partition, in the order of WITHIN GROUP.
+    fn window(&self, over: &WindowType) -> Result<String> {
+        let partition = partition_of(over, self.name)?;
+        if !self.distinct.is_empty() {
+            return Err(PgError::unsupported(format!("DISTINCT in a window of {}", self.name)));
+        }
+        Ok(match self.order.as_str() {
+            "" => partition,
+            order => format!(
+                "{partition} order by {order} rows between unbounded preceding and unbounded \
+                 following"
+            ),
+        })
+    }
 }
 
 /// What the call stands for; `None`: another one.
@@ -45,12 +145,7 @@ pub(super) fn standing_for(
     if function.null_treatment.is_some() {
         return refuse("IGNORE NULLS");
     }
-    if list.clauses.iter().any(|one| matches!(one, FunctionArgumentClause::OnOverflow(_))) {
-        return refuse("ON OVERFLOW");
-    }
-    if !list.clauses.is_empty() {
-        return refuse("this clause");
-    }
+    let overflow = overflow_of(&list.clauses, &name)?;
     let distinct = match list.duplicate_treatment {
         Some(DuplicateTreatment::Distinct) => "distinct ",
         _ => "",
@@ -59,7 +154,6 @@ pub(super) fn standing_for(
         .filter
         .as_ref()
         .map_or(String::new(), |condition| format!(" filter (where {condition})"));
-    let order = listed(&function.within_group);
     let text = match (name.as_str(), &args[..]) {
         ("listagg" | "wm_concat", [value, rest @ ..]) if rest.len() <= 1 => {
             let separator = match rest {
@@ -68,35 +162,11 @@ pub(super) fn standing_for(
                 [] => "','".to_owned(),
                 _ => return no_function(&name),
             };
-            match &function.over {
-                None if order.is_empty() => {
-                    format!("string_agg({distinct}({value})::text, {separator}){filter}")
-                }
-                // Sorted as values, not as texts; NULLs are left out.
-                None if !distinct.is_empty() => format!(
-                    "nullif(array_to_string(array_agg(distinct {value} order by {order}){filter}, \
-                     {separator}), '')"
-                ),
-                None => {
-                    format!("string_agg(({value})::text, {separator} order by {order}){filter}")
-                }
-                Some(over) => {
-                    let partition = partition_of(over, &name)?;
-                    let order = match order.as_str() {
-                        "" => String::new(),
-                        order => format!(
-                            "order by {order} rows between unbounded preceding and unbounded \
-                             following"
-                        ),
-                    };
-                    if !distinct.is_empty() {
-                        return refuse("DISTINCT in a window");
-                    }
-                    format!(
-                        "string_agg(({value})::text, {separator}){filter} over ({partition} \
-                         {order})"
-                    )
-                }
+            let order = listed(&function.within_group);
+            let list = Listed { name: &name, value, separator, distinct, order, filter };
+            match overflow {
+                None => list.whole(function.over.as_ref())?,
+                Some(overflow) => list.cut(function.over.as_ref(), &overflow)?,
             }
         }
         ("median" | "stats_mode", [_]) if function.over.is_some() => return refuse("OVER"),

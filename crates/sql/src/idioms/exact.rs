@@ -18,6 +18,9 @@ use std::ops::ControlFlow;
 
 /// The function that makes a whole number a numeric.
 pub(crate) const EXACT: &str = "$exact";
+/// The one that makes a float a numeric too, of the 15 digits that it has; a numeric keeps all of
+/// its own.
+pub(crate) const DECIMAL: &str = "$decimal";
 
 /// Prefixes of views that only the field has, and of those whose names users may have given, too.
 const OWN: [&str; 2] = ["v$", "gv$"];
@@ -74,12 +77,12 @@ fn rounds(expr: &Expr) -> bool {
         [
             FunctionArg::Unnamed(FunctionArgExpr::Expr(of)),
             FunctionArg::Unnamed(FunctionArgExpr::Expr(to)),
-        ] => is_count(to) && !is_exact(of) && !matches!(of, Expr::Cast { .. }),
+        ] => is_count(to) && !is_exact(of) && !is_number(of) && !matches!(of, Expr::Cast { .. }),
         _ => false,
     }
 }
 
-/// What is rounded, as a numeric.
+/// What is rounded, as a numeric: what has no type yet by a cast, anything else by what it is.
 fn with_numeric(expr: &mut Expr) {
     let Expr::Function(function) = expr else { return };
     let FunctionArguments::List(list) = &mut function.args else { return };
@@ -87,12 +90,15 @@ fn with_numeric(expr: &mut Expr) {
         return;
     };
     let whole = std::mem::replace(of, Expr::Value(Value::Null.into()));
-    *of = Expr::Cast {
-        kind: CastKind::Cast,
-        expr: Box::new(whole),
-        data_type: DataType::Numeric(ExactNumberInfo::None),
-        array: false,
-        format: None,
+    *of = match whole {
+        Expr::Value(_) => Expr::Cast {
+            kind: CastKind::Cast,
+            expr: Box::new(whole),
+            data_type: DataType::Numeric(ExactNumberInfo::None),
+            array: false,
+            format: None,
+        },
+        whole => call(DECIMAL, vec![whole]),
     };
 }
 
@@ -368,9 +374,10 @@ mod tests {
             (
                 "select round(a, 1), trunc(b, -2)",
                 false,
-                "SELECT round(CAST(a AS NUMERIC), 1), \
-             trunc(CAST(b AS NUMERIC), -2)",
+                "SELECT round(\"$decimal\"(a), 1), trunc(\"$decimal\"(b), -2)",
             ),
+            ("select round($1, 1)", false, "SELECT round(CAST($1 AS NUMERIC), 1)"),
+            ("select round(123, 1), round(1.5, 1)", false, "SELECT round(123, 1), round(1.5, 1)"),
             ("select round(d, 'mm'), round(a)", false, "SELECT round(d, 'mm'), round(a)"),
             ("select half(a / 2), b / 2", true, "SELECT half(a / 2), \"$exact\"(b) / 2"),
             ("select a || 'x' || null", true, "SELECT \"$part\"(a) || 'x' || ''"),

@@ -18,6 +18,7 @@ pub(crate) mod sequences;
 pub(crate) mod short;
 
 pub(crate) use hierarchy::{LEVEL_FUNCTION, OWN, with_marked_words};
+pub(crate) use packages::of_lob;
 
 use crate::bind::ident_name;
 use crate::dialect::OwnDialect;
@@ -30,7 +31,8 @@ use datafusion::sql::sqlparser::parser::Parser;
 use std::ops::ControlFlow;
 
 /// The statement in a form that the rest knows; `None`: it has none of these words. `is_routine`
-/// says of a name whether somebody has made a function of it, which then is meant.
+/// says of a name, which may have its schema, whether somebody has made a function of it, which
+/// then is meant.
 pub(crate) fn rewritten(ast: &Ast, is_routine: &dyn Fn(&str) -> bool) -> Result<Option<Ast>> {
     let limited = match ast {
         Ast::Update(update) => update.limit.is_some().then_some("UPDATE"),
@@ -113,14 +115,13 @@ impl Visitor for Finder<'_> {
                     || is(ident, "rownum")
                     || (ident.value == hierarchy::SIBLINGS && ident.quote_style.is_some())
             }
-            Expr::CompoundIdentifier(parts) => {
-                [packages::RANDOM, packages::UTILITY].iter().any(|own| is(&parts[0], own))
-                    || sequences::is_value(expr)
+            Expr::CompoundIdentifier(_) => {
+                packages::shown_name(expr, self.is_routine).is_some() || sequences::is_value(expr)
             }
             Expr::OuterJoin(_) => true,
             Expr::BinaryOp { .. } => context::is_compared(expr, self.is_routine),
             Expr::Function(function) => {
-                packages::is_called(function)
+                packages::is_called(function, self.is_routine)
                     || aggregates::named(function, self.is_routine).is_some()
             }
             _ => false,
@@ -163,7 +164,7 @@ impl VisitorMut for Rewriter<'_> {
         // What stands for a call shows its name all the same.
         for item in &mut select.projection {
             let SelectItem::UnnamedExpr(expr) = item else { continue };
-            let name = packages::shown_name(expr).or_else(|| match expr {
+            let name = packages::shown_name(expr, self.is_routine).or_else(|| match expr {
                 Expr::Function(function) => aggregates::named(function, self.is_routine),
                 _ => None,
             });
@@ -177,7 +178,8 @@ impl VisitorMut for Rewriter<'_> {
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Box<PgError>> {
         context::compare(expr, self.is_routine);
-        let made = packages::standing_for(expr).and_then(|made| match (made, &*expr) {
+        let made = packages::standing_for(expr, self.is_routine);
+        let made = made.and_then(|made| match (made, &*expr) {
             (None, Expr::Function(function)) => aggregates::standing_for(function, self.is_routine),
             (made, _) => Ok(made),
         });

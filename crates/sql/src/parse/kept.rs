@@ -1,8 +1,8 @@
-//! Two forms of the field that have others here: aggregates with KEEP, and types of intervals whose
-//! first field has a precision.
+//! Three forms of the field that have others here: aggregates with KEEP, `nth_value` with FROM
+//! LAST, and types of intervals whose first field has a precision.
 //!
 //! What it promises: all else of the statement stays where it stands. What it must never do: touch
-//! what is only called `keep` or `interval`.
+//! what is only called `keep` or `interval`, or a table `last`.
 
 use super::edit::Edit;
 use super::{Token, TokenWithSpan, is_word};
@@ -18,7 +18,8 @@ pub(super) fn without(
     tokens: &[TokenWithSpan],
     told: &mut Vec<String>,
 ) -> Result<Option<Vec<TokenWithSpan>>> {
-    let wanted = |token: &Token| is_word(token, "keep") || is_word(token, "interval");
+    let wanted =
+        |token: &Token| ["keep", "interval", "nth_value"].iter().any(|word| is_word(token, word));
     if !tokens.iter().any(|token| wanted(&token.token)) {
         return Ok(None);
     }
@@ -29,6 +30,8 @@ pub(super) fn without(
             keep(&mut edit, n)?;
         } else if edit.is(n, "interval") {
             unlimited |= interval(&mut edit, n)?;
+        } else if edit.is(n, "nth_value") {
+            counted_from(&mut edit, n);
         }
     }
     if unlimited {
@@ -40,7 +43,7 @@ pub(super) fn without(
 /// `max(x) KEEP (DENSE_RANK FIRST ORDER BY y)` as an aggregate with an order.
 fn keep(edit: &mut Edit<'_>, n: usize) -> Result<()> {
     let ranked = edit.any(n + 3, &["first", "last"]) && edit.all(n + 4, &["order", "by"]);
-    let (Some(open), Some(end)) = (edit.opening(n - 1), edit.closing(n + 1)) else {
+    let Some(open) = edit.opening(n - 1).filter(|_| edit.closing(n + 1).is_some()) else {
         return Ok(());
     };
     let called = open.checked_sub(1).and_then(|name| edit.token(name));
@@ -52,10 +55,6 @@ fn keep(edit: &mut Edit<'_>, n: usize) -> Result<()> {
     let Some(name) = query::keep::name_of(&aggregate, edit.is(n + 3, "last")) else {
         return Err(PgError::unsupported(format!("KEEP of {aggregate}")));
     };
-    if edit.is(end + 1, "over") {
-        return Err(PgError::unsupported("OVER behind KEEP")
-            .with_hint("A subquery with GROUP BY gives one value for each group."));
-    }
     if edit.is(open + 1, "distinct") {
         if !matches!(aggregate.as_str(), "min" | "max") {
             return Err(PgError::unsupported("DISTINCT beside KEEP"));
@@ -69,6 +68,21 @@ fn keep(edit: &mut Edit<'_>, n: usize) -> Result<()> {
     edit.replace(open - 1, [Token::make_word(&name, Some('"'))]);
     edit.remove(n - 1..n + 4);
     Ok(())
+}
+
+/// `nth_value(x, 2) FROM LAST OVER ..` as a function of its own; FROM FIRST is what it is anyway.
+fn counted_from(edit: &mut Edit<'_>, n: usize) {
+    let Some(end) = edit.closing(n + 1).filter(|_| edit.open(n + 1)) else { return };
+    let behind = end + 3;
+    let nulls = edit.any(behind, &["ignore", "respect"]) && edit.is(behind + 1, "nulls");
+    let counted = edit.is(end + 1, "from") && edit.any(end + 2, &["first", "last"]);
+    if !(counted && (nulls || edit.is(behind, "over"))) {
+        return;
+    }
+    if edit.is(end + 2, "last") {
+        edit.replace(n, [Token::make_word(query::NTH_FROM_LAST, Some('"'))]);
+    }
+    edit.remove(end + 1..behind);
 }
 
 /// `INTERVAL DAY (3) TO SECOND` without the number; whether there was one.
@@ -112,11 +126,14 @@ mod tests {
                 "select min(distinct a) keep (dense_rank first order by c), b keep from t",
                 "SELECT \"$keep_first_min\"(a ORDER BY c), b AS keep FROM t",
             ),
+            (
+                "select max(a) keep (dense_rank first order by b) over (partition by c) from t",
+                "SELECT \"$keep_first_max\"(a ORDER BY b) OVER (PARTITION BY c) FROM t",
+            ),
         ] {
             assert_eq!(shown(text), wanted, "{text}");
         }
         for text in [
-            "select max(a) keep (dense_rank first order by b) over (partition by c) from t",
             "select listagg(a) keep (dense_rank first order by b) from t",
             "select sum(distinct a) keep (dense_rank first order by b) from t",
         ] {
@@ -125,6 +142,23 @@ mod tests {
         assert_eq!(shown("select max(a) keep (dense_rank order by b) from t"), "42601");
         let called_so = "select * from f(1) as keep (dense_rank, first)";
         assert_eq!(shown(called_so).to_lowercase(), called_so);
+    }
+
+    #[test]
+    fn places_are_counted_from_either_end() {
+        for (text, wanted) in [
+            (
+                "select nth_value(f(a), 2) from last over (order by b) from last",
+                "SELECT \"$nth_from_last\"(f(a), 2) OVER (ORDER BY b) FROM last",
+            ),
+            (
+                "select nth_value(a, 2) from first ignore nulls over (order by b) from t",
+                "SELECT nth_value(a, 2) IGNORE NULLS OVER (ORDER BY b) FROM t",
+            ),
+            ("select nth_value(a, 2) from last", "SELECT nth_value(a, 2) FROM last"),
+        ] {
+            assert_eq!(shown(text), wanted, "{text}");
+        }
     }
 
     #[test]

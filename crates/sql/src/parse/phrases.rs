@@ -1,5 +1,5 @@
-//! What the field writes inside of queries in words that have another place here: functions of
-//! `dbms_lob`, IGNORE NULLS among the arguments, a column that is called `top`.
+//! What the field writes inside of queries in words that have another place here: IGNORE NULLS
+//! among the arguments, a column that is called `top`.
 //!
 //! What it promises: what has no counterpart is refused by name. What it must never do: touch what
 //! PostgreSQL would understand.
@@ -15,17 +15,12 @@ const MARKS: [&str; 6] = ["cursor", "multiset", "nulls", "overflow", "top", "xml
 /// Window functions that pass NULLs by where they are told to.
 const PLACES: [&str; 5] = ["first_value", "lag", "last_value", "lead", "nth_value"];
 
-/// What `dbms_lob.substr` takes where no amount is said.
-const AMOUNT: &str = "32767";
-
 /// The statement in other words; `None`: it is as it is.
 pub(super) fn written(tokens: &[TokenWithSpan]) -> Result<Option<Vec<TokenWithSpan>>> {
     let named = with_plain_calls(tokens);
     let tokens = named.as_deref().unwrap_or(tokens);
-    let texts = with_text_functions(tokens)?;
-    let tokens = texts.as_deref().unwrap_or(tokens);
     if !tokens.iter().any(|token| MARKS.iter().any(|mark| is_word(&token.token, mark))) {
-        return Ok(texts.or(named));
+        return Ok(named);
     }
     let mut edit = Edit::new(tokens);
     for n in 0..edit.len() {
@@ -34,7 +29,7 @@ pub(super) fn written(tokens: &[TokenWithSpan]) -> Result<Option<Vec<TokenWithSp
         null_treatment(&mut edit, n);
         overflow(&mut edit, n);
     }
-    Ok(edit.done().or(texts).or(named))
+    Ok(edit.done().or(named))
 }
 
 /// The next place with a word or sign.
@@ -83,104 +78,6 @@ fn with_plain_calls(tokens: &[TokenWithSpan]) -> Option<Vec<TokenWithSpan>> {
         }
     }
     Some(out)
-}
-
-/// What stands between the bracket at a place and the one that closes it, parted at its commas, and
-/// the place of the latter.
-fn arguments(tokens: &[TokenWithSpan], open: usize) -> Option<(Vec<Vec<TokenWithSpan>>, usize)> {
-    let (mut depth, mut from, mut out) = (0usize, open + 1, Vec::new());
-    for (at, token) in tokens.iter().enumerate().skip(open) {
-        match token.token {
-            Token::LParen => depth += 1,
-            Token::RParen if depth == 1 => {
-                out.push(tokens[from..at].to_vec());
-                return Some((out, at));
-            }
-            Token::RParen => depth -= 1,
-            Token::Comma if depth == 1 => {
-                out.push(tokens[from..at].to_vec());
-                from = at + 1;
-            }
-            _ => {}
-        }
-    }
-    None
-}
-
-/// `name => value`.
-fn is_named(argument: &[TokenWithSpan]) -> bool {
-    let mut used = argument.iter().filter(|token| !is_space(&token.token));
-    used.next().is_some_and(|token| matches!(token.token, Token::Word(_)))
-        && used.next().is_some_and(|token| token.token == Token::RArrow)
-}
-
-/// Whether a statement is about routines, whose own names stand in it.
-fn names_routines(tokens: &[TokenWithSpan]) -> bool {
-    const FIRST: [&str; 5] = ["alter", "comment", "drop", "grant", "revoke"];
-    let mut words = tokens.iter().map(|token| &token.token).filter(|token| !is_space(token));
-    let Some(first) = words.next() else { return false };
-    let is = |token: &Token, among: &[&str]| among.iter().any(|word| is_word(token, word));
-    is(first, &FIRST)
-        || is_word(first, "create")
-            && words.take(3).any(|token| is(token, &["function", "procedure"]))
-}
-
-/// `dbms_lob.substr`, `getlength` and `instr` as what they are of texts.
-fn with_text_functions(tokens: &[TokenWithSpan]) -> Result<Option<Vec<TokenWithSpan>>> {
-    let package = |token: &Token| is_word(token, "dbms_lob");
-    if !tokens.iter().any(|token| package(&token.token)) || names_routines(tokens) {
-        return Ok(None);
-    }
-    let mut out = tokens.to_vec();
-    let mut changed = false;
-    // From the end, so that what stands among arguments is known when these change their places.
-    for at in (0..tokens.len()).rev() {
-        // What has come in place of a call may be shorter.
-        if !out.get(at).is_some_and(|token| package(&token.token)) {
-            continue;
-        }
-        let called = sign_behind(&out, at, &Token::Period)
-            .and_then(|dot| behind(&out, dot))
-            .and_then(|name| Some((name, sign_behind(&out, name, &Token::LParen)?)));
-        let Some((name, open)) = called else { continue };
-        let mut from = at;
-        if let Some(dot) = before(&out, at).filter(|dot| out[*dot].token == Token::Period) {
-            let owner = before(&out, dot).filter(|owner| is_word(&out[*owner].token, "sys"));
-            let Some(owner) = owner else { continue };
-            from = owner;
-        }
-        let Some((mut parts, close)) = arguments(&out, open) else { continue };
-        let is = |word: &str| is_word(&out[name].token, word);
-        let function = match parts.len() {
-            1..=3 if is("substr") => "substr",
-            1 if is("getlength") => "length",
-            2..=4 if is("instr") => "instr",
-            _ => continue,
-        };
-        if parts.iter().any(|part| is_named(part)) {
-            let call = format!("dbms_lob.{}", out[name].token.to_string().to_lowercase());
-            return Err(PgError::unsupported(format!("named arguments of {call}")));
-        }
-        let span = out[at].span;
-        let spanned = |token: Token| TokenWithSpan { token, span };
-        if function == "substr" {
-            for default in [AMOUNT, "1"].into_iter().skip(parts.len() - 1) {
-                parts.push(vec![spanned(Token::Number(default.to_owned(), false))]);
-            }
-            // The amount stands before the offset.
-            parts.swap(1, 2);
-        }
-        let mut call = vec![spanned(Token::make_keyword(function)), spanned(Token::LParen)];
-        for (n, part) in parts.into_iter().enumerate() {
-            if n > 0 {
-                call.push(spanned(Token::Comma));
-            }
-            call.extend(part);
-        }
-        out.splice(from..close, call);
-        changed = true;
-    }
-    Ok(changed.then_some(out))
 }
 
 /// What has no counterpart here.
@@ -286,21 +183,6 @@ fn overflow(edit: &mut Edit<'_>, n: usize) {
 #[cfg(test)]
 mod tests {
     use crate::parse::testing::{same, shown};
-
-    #[test]
-    fn texts_of_any_length_are_texts() {
-        same("select dbms_lob.substr(a, 5, 2) from t", "select substr(a, 2, 5) from t");
-        same("select DBMS_LOB.SUBSTR(a) from t", "select substr(a, 1, 32767) from t");
-        same("select sys.dbms_lob . substr (a, 9) from t", "select substr(a, 1, 9) from t");
-        same("select sys    .    dbms_lob.getlength(a)", "select length(a)");
-        same(
-            "select dbms_lob.substr(dbms_lob.substr(f(a, 1), 5, 2), dbms_lob.getlength(b), 3)",
-            "select substr(substr(f(a, 1), 2, 5), 3, length(b))",
-        );
-        same("select dbms_lob.instr(a, 'x', 1, 2) from t", "select instr(a, 'x', 1, 2) from t");
-        assert_eq!(shown("select dbms_lob.substr(lob_loc => a, amount => 2) from t"), "0A000");
-        assert_eq!(shown("select dbms_lob.a from dbms_lob"), "SELECT dbms_lob.a FROM dbms_lob");
-    }
 
     #[test]
     fn words_are_names_where_postgresql_has_no_other_meaning_for_them() {

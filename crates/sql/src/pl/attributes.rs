@@ -5,6 +5,7 @@
 //! it. What it must never do: be undone by a rollback: it is not part of the transaction.
 
 use super::lex::Tok;
+use super::long_operation::is_long_operation;
 use super::parse::Parser;
 use super::run::Machine;
 use super::tree::{Kind, Sql, Use};
@@ -108,6 +109,9 @@ impl Parser<'_> {
             }
             self.expect_symbol(";")?;
             return Ok(Kind::Tell(vec![(Attribute::ClientIdentifier, None)]));
+        }
+        if is_long_operation(&name) {
+            return self.long_operation_call();
         }
         let Some(procedure) = PROCEDURES.iter().find(|known| known.name == name) else {
             return Err(self.error("42883", format!("procedure {name} does not exist")));

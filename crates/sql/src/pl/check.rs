@@ -135,6 +135,7 @@ impl Texts {
             }
             Kind::Gather(what) => self.exprs(line, what.exprs()),
             Kind::Tell(told) => self.exprs(line, told.iter().filter_map(|(_, sql)| sql.as_ref())),
+            Kind::TellLong(call) => self.exprs(line, call.exprs()),
             Kind::Put { text, .. } => self.exprs(line, text),
             Kind::Fail { number, message } => self.exprs(line, [number, message]),
         }

@@ -3,6 +3,7 @@
 //! What it promises: types, defaults and bodies are cut out as they were written; clauses that mean
 //! nothing here are refused by name. What it must never do: look into a body.
 
+use super::head::{self, HEAD};
 use super::lex::Tok;
 use super::parse::Parser;
 use super::tree::Dialect;
@@ -52,7 +53,8 @@ pub struct RoutineFlags {
     pub volatility: Option<Volatility>,
     pub strict: Option<bool>,
     pub definer: Option<bool>,
-    /// `cost`, `rows`, `parallel`, `leakproof` and settings, which are kept to be shown.
+    /// `cost`, `rows`, `parallel`, `leakproof` and settings, which are kept to be shown, and the
+    /// head of what was written in the field's form.
     pub options: Vec<(String, String)>,
 }
 
@@ -72,6 +74,8 @@ pub(crate) fn definition(text: &str) -> Result<Option<(RoutineSpec, usize)>> {
     if !procedure && !parser.is("function") {
         return Ok(None);
     }
+    // The field counts lines from here, however `create or replace` was written.
+    parser.first = parser.tokens[parser.at].at;
     parser.advance();
     let spec = parser.definition(replace, procedure)?;
     Ok(Some((spec, parser.tokens[parser.at.saturating_sub(1)].end)))
@@ -504,15 +508,18 @@ impl Parser<'_> {
         if self.is_any(&["language", "external"]) {
             return Err(PgError::unsupported("a routine of another language"));
         }
-        let from = self.at;
-        let rest = &self.text[self.tokens[from].at..];
-        let end = super::parse::own_body_len(rest, &spec.name, &spec.args, !spec.procedure)?;
-        let end = self.tokens[from].at + end;
+        let begin = self.tokens[self.at].at;
+        let head = &self.text[self.first..begin];
+        let lines = head::lines_of(head);
+        let rest = format!("{lines}{}", &self.text[begin..]);
+        let len = super::parse::own_body_len(&rest, &spec.name, &spec.args, !spec.procedure)?;
+        let end = begin + (len - lines.len());
         while self.tokens[self.at].at < end && *self.tok() != Tok::End {
             self.advance();
         }
-        let text = self.text[self.tokens[from].at..end].trim_end().trim_end_matches(';');
+        let text = rest[..len].trim_end().trim_end_matches(';');
         spec.text = Some(text.trim_end().to_owned());
+        spec.flags.options.push((HEAD.to_owned(), head::kept(head)));
         spec.language = Some("plsql".to_owned());
         // The field's dates have a time of day.
         let dated = |ty: &mut String| {
@@ -628,6 +635,21 @@ mod tests {
         assert_eq!(got.args[1].mode, ArgumentMode::InOut);
         let plain = "create procedure p as begin null; end;";
         assert_eq!(spec(plain).text.as_deref(), Some("begin null; end"));
+        let head = ("head".to_owned(), "procedure p as ".to_owned());
+        assert_eq!(spec(plain).flags.options, [head]);
+    }
+
+    #[test]
+    fn lines_of_the_fields_form_are_those_that_were_typed() {
+        let text = "create or replace\nprocedure p -- why\nis\n a int;\nbegin\n null;\nend;";
+        let got = spec(text);
+        assert_eq!(got.text.as_deref(), Some("\n\na int;\nbegin\n null;\nend"));
+        let head = ("head".to_owned(), "procedure p -- why\\nis\\n ".to_owned());
+        assert_eq!(got.flags.options, [head]);
+        let wrong = "create or replace\nprocedure p is\nbegin\n if;\nend;";
+        let error = definition(wrong).expect_err("it is wrong");
+        let context = error.about.and_then(|about| about.context);
+        assert_eq!(context.as_deref(), Some("line 3 of the block"));
     }
 
     #[test]

@@ -15,6 +15,7 @@ use crate::session::{Fetched, Portal, PortalState};
 use crate::{PgError, Result};
 use datafusion::sql::sqlparser::ast::Statement as Ast;
 use kernel::row::{ColType, TypeKind, Value};
+use observe::Stat;
 use query::scalar::EvalContext;
 use query::types::{PgType, col_type_of_oid};
 use query::wire::FormatEnv;
@@ -571,6 +572,7 @@ impl Machine<'_> {
         if !prepared.plan.returns_rows {
             return Err(PgError::syntax("cannot loop over a statement that returns no rows"));
         }
+        self.session.ctx.bump(Stat::OpenedCursorsCumulative, 1);
         let taken = TakenRows::default();
         Ok(Cursor {
             names,

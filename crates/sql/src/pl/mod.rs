@@ -20,9 +20,11 @@ mod define;
 mod dynamic;
 mod elements;
 mod exec;
+mod head;
 mod lazy;
 mod lex;
 mod local;
+mod long_operation;
 mod names;
 mod output;
 mod packages;
@@ -45,6 +47,7 @@ pub(crate) use define::{
     RoutineName, RoutineSpec, command, definition, routine_name,
 };
 pub(crate) use exec::portal_of;
+pub(crate) use head::{head_of, whole_text};
 pub(crate) use output::Output;
 pub(crate) use packages::is_package_call;
 pub(crate) use routine::{RoutinePlans, check_body};

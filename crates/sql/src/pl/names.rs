@@ -6,6 +6,7 @@
 //! never do: change anything else of the text.
 
 use super::lex::Tok;
+use super::long_operation::NO_HINT;
 use super::parse::{Name, Parser};
 use super::powers::Rewritten;
 use super::tree::{Access, Dialect, Named, ROW_COUNT, SQL_FOUND, SQL_NOT_FOUND, Sql, Use};
@@ -328,7 +329,13 @@ impl Parser<'_> {
 
     /// Whether something in these words may have to be worked out first.
     fn may_access(&self, part: &Range<usize>) -> bool {
-        const OWN: [&str; 4] = ["bulk_rowcount", "bulk_exceptions", "dbms_utility", "dbms_random"];
+        const OWN: [&str; 5] = [
+            "bulk_rowcount",
+            "bulk_exceptions",
+            "dbms_utility",
+            "dbms_random",
+            "dbms_application_info",
+        ];
         self.has_accesses(part)
             || part.clone().any(|at| match &self.tokens[at].tok {
                 Tok::Word(w) if w == "sqlerrm" => self.is_symbol_at(at + 1, "("),
@@ -498,7 +505,11 @@ impl Parser<'_> {
             self.expect_symbol(")")?;
             return Ok(Some(Use::with(0, Access::Message(number))));
         }
-        if self.is_any(&["dbms_utility", "dbms_random"]) && self.is_symbol_at(at + 1, ".") {
+        // Of the third only a constant has a value.
+        let is_no_hint = matches!(self.peek(2), Tok::Word(w) if w == NO_HINT);
+        let is_constant = self.is("dbms_application_info") && is_no_hint;
+        let is_package = is_constant || self.is_any(&["dbms_utility", "dbms_random"]);
+        if is_package && self.is_symbol_at(at + 1, ".") {
             return self.package_use();
         }
         self.path_use()

@@ -3,6 +3,7 @@
 //! What it promises: a package or procedure that there is none of is refused by its name; after
 //! `dbms_random.seed` the same values follow. What it must never do: take a seed for a secret.
 
+use super::long_operation::NO_HINT;
 use super::parse::Parser;
 use super::run::Machine;
 use super::tree::{Access, Chance, Dialect, Kind, Measure, Sql, Use};
@@ -106,7 +107,8 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// A function of `dbms_utility` or `dbms_random`, of which only the package's name is known.
+    /// A function of `dbms_utility` or `dbms_random`, or a constant of `dbms_application_info`, of
+    /// which only the package's name is known.
     pub(super) fn package_use(&mut self) -> Result<Option<Use>> {
         let package = self.name()?;
         self.expect_symbol(".")?;
@@ -116,6 +118,7 @@ impl Parser<'_> {
             ("dbms_utility", "get_cpu_time") => Some(Measure::Cpu),
             ("dbms_utility", "format_error_stack") => Some(Measure::ErrorStack),
             ("dbms_utility", "format_error_backtrace") => Some(Measure::ErrorBacktrace),
+            ("dbms_application_info", NO_HINT) => Some(Measure::NoHint),
             ("dbms_random", _) => return self.chance(&name).map(Some),
             _ => {
                 let hint = "See docs/procedural.md for the packages that there are.";
@@ -176,6 +179,7 @@ impl Machine<'_> {
                 let text = self.error_text(what == Measure::ErrorStack);
                 (text, Some(ColType::new(TypeKind::Text)))
             }
+            Measure::NoHint => (Value::Int4(-1), Some(ColType::new(TypeKind::Int4))),
         }
     }
 

@@ -49,6 +49,8 @@ pub(super) struct Parser<'a> {
     pub(super) text: &'a str,
     pub(super) tokens: Vec<Token>,
     pub(super) at: usize,
+    /// Where line 1 begins.
+    pub(super) first: usize,
     pub(super) dialect: Dialect,
     scopes: Vec<Scope>,
     slots: usize,
@@ -243,6 +245,7 @@ impl<'a> Parser<'a> {
             text,
             tokens: without_sys(tokens(text)?),
             at: 0,
+            first: 0,
             dialect,
             scopes: vec![Scope::default()],
             slots: FIXED_SLOTS,
@@ -414,7 +417,7 @@ impl<'a> Parser<'a> {
     }
 
     pub(super) fn line(&self) -> u32 {
-        line_of(self.text, self.tokens[self.at].at)
+        line_of(&self.text[self.first..], self.tokens[self.at].at.saturating_sub(self.first))
     }
 
     /// A syntax error at the word at hand.

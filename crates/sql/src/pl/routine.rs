@@ -91,7 +91,9 @@ fn compile(def: &RoutineDef) -> Result<Program> {
     let args = known
         .map(|arg| Argument { name: &arg.name, mode: arg.mode, is_date: is_date(arg) })
         .collect();
-    let around = Around { name: &def.name, args, returning: returning(def), shown: shown(def) };
+    let first = super::head::head_of(&body.options).and_then(super::head::first_name);
+    let name = first.as_deref().unwrap_or(&def.name);
+    let around = Around { name, args, returning: returning(def), shown: shown(def) };
     match body.language.as_str() {
         "sql" => parse_sql(&body.text, &around),
         "plsql" => parse_routine(&body.text, Dialect::Field, &around),

@@ -413,6 +413,7 @@ impl<'s> Machine<'s> {
                 Kind::Output(on) => self.switch_output(*on),
                 Kind::TakeLine { line, status } => self.take_line(line, status).await?,
                 Kind::Tell(told) => self.tell(told).await?,
+                Kind::TellLong(call) => self.tell_long(call).await?,
                 Kind::Gather(what) => self.gather(what).await?,
                 Kind::Ask(asked) => self.ask(asked)?,
                 Kind::Fail { number, message } => self.fail(number, message).await?,

@@ -9,10 +9,12 @@ use super::lex::Tok;
 use super::parse::Parser;
 use super::run::Machine;
 use super::tree::{Kind, Sql};
+use crate::catalog::shown_text;
 use crate::parse::{MaintainedTable, Maintenance};
 use crate::{PgError, Result};
 use kernel::dict;
 use kernel::row::{ColType, TypeKind, Value};
+use observe::{Operation, Target};
 
 const PACKAGE: &str = "dbms_stats";
 
@@ -129,10 +131,22 @@ impl Machine<'_> {
                 return Err(PgError::new("22004", "the name of a table must not be NULL"));
             }
         };
+        let operation = what.table.is_none().then(|| {
+            let schema = names.first().and_then(|(schema, _)| schema.as_deref());
+            let target = schema.map_or(Target::Nothing, |name| Target::Other(shown_text(name)));
+            let work = (names.len() as u64, "Objects");
+            Operation::begin(&self.session.ctx, "Gather Schema Statistics", target, work)
+        });
         for (schema, name) in names {
             let table = MaintainedTable { schema, name, columns: Vec::new() };
             let one = Maintenance { analyze: true, tables: vec![table], ..Maintenance::default() };
             Box::pin(self.session.analyze_tables(&one)).await?;
+            if let Some(operation) = &operation {
+                operation.advance(&self.session.ctx, 1);
+            }
+        }
+        if let Some(operation) = operation {
+            operation.end(&self.session.ctx);
         }
         Ok(())
     }

@@ -106,7 +106,7 @@ pub(super) enum Access {
     },
     /// `sqlerrm(number)`.
     Message(Sql),
-    /// What `dbms_utility` tells.
+    /// What `dbms_utility` tells, and a constant of `dbms_application_info`.
     Measure(Measure),
     /// What `dbms_random` gives.
     Chance(Chance, Vec<Sql>),
@@ -120,6 +120,8 @@ pub(super) enum Measure {
     /// Of the error that is being handled.
     ErrorStack,
     ErrorBacktrace,
+    /// `set_session_longops_nohint`: a number that no row has.
+    NoHint,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -521,6 +523,8 @@ pub(super) enum Kind {
     },
     /// What the session says of itself; `None`: nothing any more.
     Tell(Vec<(Attribute, Option<Sql>)>),
+    /// What it says of an operation of its own.
+    TellLong(Box<super::long_operation::LongCall>),
     /// A call of `dbms_stats`.
     Gather(super::statistics::Gather),
     /// Gives variables what it has said.
@@ -587,6 +591,7 @@ impl Kind {
             | Kind::CallLocal(_)
             | Kind::Seed(_)
             | Kind::Tell(_)
+            | Kind::TellLong(_)
             | Kind::Ask(_)
             | Kind::Output(_)
             | Kind::TakeLine { .. }

@@ -258,7 +258,10 @@ impl Session {
         };
         let ast = own.as_ref().unwrap_or(ast);
         let routines = self.routines().await?;
-        let is_routine = |name: &str| routines.all.iter().any(|one| one.name == name);
+        let is_routine = |name: &str| match name.split_once('.') {
+            Some((schema, name)) => routines.named(schema, name).next().is_some(),
+            None => routines.all.iter().any(|one| one.name == name),
+        };
         let once = recursive.is_some();
         Ok((crate::idioms::rewritten(ast, &is_routine)?.or(own).or(recursive), once))
     }

@@ -201,7 +201,7 @@ impl Session {
         let untyped: Vec<bool> = items
             .iter()
             .map(|item| match item {
-                SelectItem::ExprWithAlias { expr, .. } => assign::is_untyped(expr),
+                SelectItem::ExprWithAlias { expr, .. } => assign::is_untyped_value(expr),
                 _ => false,
             })
             .collect();

@@ -14,7 +14,7 @@ use crate::{PgError, Result};
 use datafusion::execution::SendableRecordBatchStream;
 use futures::FutureExt;
 use kernel::row::Value;
-use observe::Stat;
+use observe::{SessionKind, Stat};
 use query::ColumnReader;
 use std::sync::Arc;
 
@@ -80,10 +80,18 @@ impl Session {
         max_rows: usize,
         sink: &mut dyn RowSink,
     ) -> Result<Fetched> {
+        self.count_call();
         if self.ctx.traced() {
             return Box::pin(self.fetch_traced(portal, max_rows, sink)).await;
         }
         self.fetch_untraced(portal, max_rows, sink).await
+    }
+
+    /// A call of the client begins.
+    pub(super) fn count_call(&self) {
+        if self.ctx.session.kind() == SessionKind::User {
+            self.ctx.bump(Stat::UserCalls, 1);
+        }
     }
 
     pub(crate) async fn fetch_untraced(

@@ -7,7 +7,7 @@ use super::transaction::{ends_transaction, in_failed_transaction};
 use super::{Portal, PortalState, Session};
 use crate::cache::{PlanKey, TEXT_BYTES_MAX};
 use crate::parse::{Lifted, Parsed, Statement, lift, located, parse_single, split, without_end};
-use crate::plan::{Plan, Prepared};
+use crate::plan::{Plan, Prepared, Renewed};
 use crate::planning::Counted;
 use crate::sharing::finds_one_row;
 use crate::{PgError, Result, Severity};
@@ -56,6 +56,7 @@ impl Session {
     /// # Errors
     /// What is wrong with it.
     pub async fn prepare(&mut self, text: &str, param_oids: &[u32]) -> Result<Arc<Prepared>> {
+        self.count_call();
         if self.ctx.traced() {
             let told = self.begin_parse(text);
             let done = Box::pin(self.prepare_untraced(text, param_oids)).await;
@@ -211,6 +212,7 @@ impl Session {
         let given = values.map(|(value, ty)| decode(value.as_bytes(), *ty, 0, false, &env));
         let given = given.collect::<Result<Vec<Value>>>().ok()?;
         Some(Arc::new(Prepared {
+            renewed: Renewed::default(),
             param_oids: Vec::new(),
             columns: plan.columns.clone(),
             returns_rows: plan.returns_rows,
@@ -314,8 +316,14 @@ impl Session {
     /// taken out of the text are in it then, not among its parameters.
     pub(crate) async fn valid_plan(&mut self, prepared: &Arc<Prepared>) -> Result<Arc<Plan>> {
         let plan = &prepared.plan;
-        if !plan.once && prepared.context == self.plan_context && self.is_current(plan) {
+        if self.serves(prepared) {
             return Ok(plan.clone());
+        }
+        if let Some((context, renewed)) = prepared.renewed.get()
+            && context == self.plan_context
+            && self.is_current(&renewed)
+        {
+            return Ok(renewed);
         }
         if !plan.once {
             self.ctx.observer.statements.pin_missed();
@@ -332,6 +340,9 @@ impl Session {
                 && fresh.params.iter().zip(&plan.params).all(same);
         if shape(&fresh) != shape(plan) || !params {
             return Err(PgError::new("0A000", "cached plan must not change result type"));
+        }
+        if !fresh.once {
+            prepared.renewed.set(self.plan_context.clone(), fresh.clone());
         }
         Ok(fresh)
     }
@@ -352,6 +363,7 @@ impl Session {
             })
             .collect();
         Arc::new(Prepared {
+            renewed: Renewed::default(),
             param_oids,
             columns: plan.columns.clone(),
             returns_rows: plan.returns_rows,

@@ -66,6 +66,7 @@ impl Session {
         sink: &mut dyn RowSink,
     ) -> Result<Fetched> {
         self.ctx.bump(Stat::ExecuteCount, 1);
+        self.ctx.bump(Stat::RecursiveCalls, 1);
         let plan = match self.serves(&portal.prepared) {
             true => portal.prepared.plan.clone(),
             false => self.valid_plan(&portal.prepared).boxed().await?,
@@ -120,6 +121,7 @@ impl Session {
         params: &[Value],
     ) -> Result<Option<Vec<Value>>> {
         self.ctx.bump(Stat::ExecuteCount, 1);
+        self.ctx.bump(Stat::RecursiveCalls, 1);
         if let Some(txn) = &mut self.txn {
             (txn.used, txn.queried) = (true, true);
         }

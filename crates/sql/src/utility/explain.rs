@@ -8,7 +8,7 @@ use super::{done, refuse};
 use crate::bind::ident_name;
 use crate::encode::RowSink;
 use crate::parse::Statement;
-use crate::plan::{Direct, Kind, Plan, Prepared, QueryPlan};
+use crate::plan::{Direct, Kind, Plan, Prepared, QueryPlan, Renewed};
 use crate::session::{Fetched, Portal, PortalState, Session};
 use crate::{PgError, Result};
 use datafusion::physical_plan::ExecutionPlan;
@@ -242,6 +242,7 @@ impl Session {
             let mut sink = CountingSink::default();
             let statement = Statement::empty();
             let prepared = Arc::new(Prepared {
+                renewed: Renewed::default(),
                 context: self.plan_context.clone(),
                 param_oids: Vec::new(),
                 columns: plan.columns.clone(),

@@ -12,7 +12,7 @@ use crate::{PgError, Result, Severity};
 use kernel::dict::{self, NewStats, TableDef};
 use kernel::table::{self, LockWait};
 use kernel::txn::{Holder, Isolation, Snapshot, TmMode, Transaction, analyze_resource};
-use observe::Ctx;
+use observe::{Ctx, Operation, Target};
 use query::Relation;
 use query::analyze::{SAMPLE_BLOCKS, Sample};
 use std::sync::Arc;
@@ -42,7 +42,11 @@ pub(crate) async fn gather(
     positions: &[usize],
     automatic: bool,
 ) -> kernel::Result<(NewStats, Seen)> {
-    let (mut scan, blocks, total_blocks) = table::sample(ctx, def, snapshot, SAMPLE_BLOCKS).await?;
+    let (scan, blocks, total_blocks) = table::sample(ctx, def, snapshot, SAMPLE_BLOCKS).await?;
+    let target = Target::object(&def.schema, &def.name);
+    let operation = Operation::begin(ctx, "Gather Table Statistics", target, (blocks, "Blocks"));
+    let operation = Arc::new(operation);
+    let mut scan = scan.telling(Some(operation.clone()));
     let mut sample = Sample::default();
     let env = ctx.env.clone();
     let mut read = 0u64;
@@ -68,6 +72,7 @@ pub(crate) async fn gather(
         // Sorting takes a while: others shall not wait for all of it.
         tokio::task::yield_now().await;
     }
+    operation.end(ctx);
     let new = NewStats {
         rows,
         blocks: u64::from(blocks_below),
@@ -123,6 +128,9 @@ impl Session {
         // What the client's transaction has changed must not be committed by the way.
         let alone = self.txn.as_ref().is_some_and(|txn| !txn.explicit) && txn.xid().is_none();
         let several = all.len() > 1;
+        let work = (all.len() as u64, "Objects");
+        let begin = || Operation::begin(&self.ctx, "Gather Statistics", Target::Nothing, work);
+        let operation = several.then(begin);
         for (def, positions) in all {
             self.begin_if_needed();
             // Another session may have dropped or changed it by now.
@@ -137,6 +145,12 @@ impl Session {
             if several && alone {
                 self.commit().await?;
             }
+            if let Some(operation) = &operation {
+                operation.advance(&self.ctx, 1);
+            }
+        }
+        if let Some(operation) = operation {
+            operation.end(&self.ctx);
         }
         self.begin_if_needed();
         Ok(())

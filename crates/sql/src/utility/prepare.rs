@@ -7,10 +7,11 @@ use super::{done, refuse};
 use crate::cache::Named;
 use crate::encode::RowSink;
 use crate::parse::Parsed;
-use crate::plan::Prepared;
+use crate::plan::{Prepared, Renewed};
 use crate::session::{Fetched, Portal, PortalState, Session};
 use crate::{PgError, Result};
 use datafusion::sql::sqlparser::ast::{self, Expr, Statement as Ast};
+use observe::Stat;
 use query::scalar::EvalContext;
 use std::sync::Arc;
 
@@ -49,6 +50,7 @@ impl Session {
         }
         let plan = self.plan_for(&inner, &oids).await?;
         let prepared = Arc::new(Prepared {
+            renewed: Renewed::default(),
             context: self.plan_context.clone(),
             param_oids: plan.params.iter().map(|ty| query::PgType::of(*ty).oid).collect(),
             columns: plan.columns.clone(),
@@ -59,6 +61,7 @@ impl Session {
             plan,
         });
         self.named.insert(name, prepared);
+        self.note_open_cursors();
         done("PREPARE")
     }
 
@@ -70,6 +73,7 @@ impl Session {
         sink: &mut dyn RowSink,
     ) -> Result<Fetched> {
         let prepared = self.named.get(name).cloned().ok_or_else(|| unknown_statement(name))?;
+        self.ctx.bump(Stat::CursorCacheHits, 1);
         let plan = self.valid_plan(&prepared).await?;
         if args.len() != plan.params.len() {
             return Err(PgError::syntax(format!(
@@ -113,9 +117,11 @@ impl Session {
     pub(super) fn run_deallocate(&mut self, name: &str) -> Result<Fetched> {
         if name == "all" {
             self.named = Named::new();
+            self.note_open_cursors();
             return done("DEALLOCATE ALL");
         }
         self.named.remove(name).ok_or_else(|| unknown_statement(name))?;
+        self.note_open_cursors();
         done("DEALLOCATE")
     }
 }

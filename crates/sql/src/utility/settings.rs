@@ -188,6 +188,7 @@ impl Session {
                 self.drop_temporary().await?;
                 self.named = Named::new();
                 self.cursors.clear();
+                self.note_open_cursors();
                 self.user_locks.release_all();
                 self.end_to_listen(None);
                 self.sequences.clear();

@@ -23,7 +23,7 @@ impl Binder<'_> {
             *expr = self.routine(&candidates, lazy, plain_args(function)?)?;
             return Ok(());
         }
-        let name = parts.pop().unwrap_or_default();
+        let mut name = parts.pop().unwrap_or_default();
         if parts == ["information_schema"]
             && name == "_pg_expandarray"
             && let [vector] = &plain_args(function)?[..]
@@ -32,6 +32,10 @@ impl Binder<'_> {
             self.expr(&mut vector)?;
             *expr = call("unnest", vec![call(query::expand::EXPAND, vec![vector])]);
             return Ok(());
+        }
+        if let Some(of_text) = crate::idioms::of_lob(&parts, &name, function)? {
+            *expr = of_text;
+            return self.expr(expr);
         }
         if !(parts.is_empty() || parts == ["pg_catalog"] || parts == ["public"]) {
             let shown = function.name.to_string();
@@ -53,8 +57,11 @@ impl Binder<'_> {
             && name != query::functions::RANDOM_STRING
             && name != crate::idioms::LEVEL_FUNCTION
             && name != crate::idioms::exact::EXACT
+            && name != crate::idioms::exact::DECIMAL
             && name != query::PART
             && name != query::FIELD_SUBSTR
+            && name != query::LISTED
+            && name != query::NTH_FROM_LAST
             && name != query::SHORT
             && name != query::TO_HEX
             && name != query::FROM_HEX
@@ -74,6 +81,9 @@ impl Binder<'_> {
         if name == "pg_listening_channels" && plain_args(function)?.is_empty() {
             *expr = self.listening_channels()?;
             return Ok(());
+        }
+        if let Some(aggregate) = crate::bind::window::kept_over(function, &name)? {
+            name = aggregate.to_owned();
         }
         needs_window(&name, function)?;
         if let Some(new) = super::hypothetical::written_out(&name, function)? {

@@ -13,7 +13,7 @@ use block::ObjId;
 use kernel::dict::Roles;
 use kernel::instance::Instance;
 use kernel::row::Value;
-use kernel::txn::{TmMode, notification_resource};
+use kernel::txn::{TmMode, is_of_sequence, notification_resource};
 
 use std::sync::Arc;
 
@@ -206,7 +206,7 @@ pub(super) fn locks(catalog: &Catalog, instance: &Arc<Instance>) -> Rows {
         let resource = lock.resource;
         let analyze = resource.kind == *b"AN";
         let table = analyze || resource.kind == *b"TM";
-        if resource == notification_resource() || resource.kind == *b"SQ" {
+        if resource == notification_resource() || is_of_sequence(resource) {
             continue;
         }
         let of = |wanted: bool, value: Value| if wanted { value } else { Value::Null };

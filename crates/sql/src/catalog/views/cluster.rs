@@ -5,10 +5,11 @@ use super::int4;
 use super::registry::{Make, views};
 use crate::catalog::rows::Shape::{Float8, Int4, Int8, Text};
 use crate::catalog::rows::{Rows, int, text};
-use block::Mode;
+use block::{InstanceNo, Mode};
 use kernel::gcs::{CrCount, EnqueueRow, GesMode, MessageClass, ReceivedTotals, Resource};
 use kernel::instance::Instance;
 use kernel::row::Value;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 views! {
@@ -93,6 +94,12 @@ views! {
         master_node: Int4, "The instance that masters it; a transaction's is its own.";
         blocked: Int4, "1 if the owner waits.";
         blocker: Int4, "1 if another instance waits for what the owner has.";
+    }
+    "v$ges_resource", Make::Local(ges_resource), "The enqueues of `v$ges_enqueue`, one row each." {
+        resource_name: Text, "The enqueue, as `v$ges_enqueue.resource_name1` has it.";
+        on_convert_q: Int4, "1 if an instance waits for it.";
+        on_grant_q: Int4, "1 if an instance has it.";
+        master_node: Int4, "The instance that masters it; a transaction's is its own.";
     }
     "v$gc_element", Make::Local(gc_element), "Blocks to which this instance has or wants a right, or \
         of which it keeps an image of the past." {
@@ -196,6 +203,13 @@ fn flag(yes: bool) -> Value {
     int4(i32::from(yes))
 }
 
+/// An enqueue in hexadecimal.
+fn resource_name(resource: Resource) -> Value {
+    let Resource { kind, id1, id2 } = resource;
+    let kind: String = kind.map(char::from).iter().collect();
+    text(format!("[0x{id1:x}][0x{id2:x}],[{kind}]"))
+}
+
 fn enqueue(row: &EnqueueRow) -> Vec<Value> {
     let Resource { kind, id1, id2 } = row.resource;
     let kind: String = kind.map(char::from).iter().collect();
@@ -205,7 +219,7 @@ fn enqueue(row: &EnqueueRow) -> Vec<Value> {
         (Some(_), _) => "CONVERTING",
     };
     vec![
-        text(format!("[0x{id1:x}][0x{id2:x}],[{kind}]")),
+        resource_name(row.resource),
         text(format!("{id1},{id2},{kind}")),
         level(row.granted),
         level(row.requested.unwrap_or(GesMode::Null)),
@@ -226,6 +240,18 @@ fn ges_blocking_enqueue(instance: &Arc<Instance>, rows: &mut Rows) {
     let all = instance.node.enqueue_rows();
     let blocking = all.iter().filter(|row| row.requested.is_some() || row.is_blocker);
     blocking.for_each(|row| rows.push(enqueue(row)));
+}
+
+fn ges_resource(instance: &Arc<Instance>, rows: &mut Rows) {
+    let mut all: BTreeMap<Resource, (InstanceNo, bool, bool)> = BTreeMap::new();
+    for row in instance.node.enqueue_rows() {
+        let known = all.entry(row.resource).or_insert((row.master, false, false));
+        known.1 |= row.requested.is_some();
+        known.2 |= row.granted != GesMode::Null;
+    }
+    for (resource, (master, waited_for, granted)) in all {
+        rows.push(vec![resource_name(resource), flag(waited_for), flag(granted), int4(master.0)]);
+    }
 }
 
 fn gc_element(instance: &Arc<Instance>, rows: &mut Rows) {

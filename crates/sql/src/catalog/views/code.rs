@@ -19,9 +19,10 @@ views! {
         owner: Text, "Schema of the routine.";
         name: Text, "Its name; several may have the same, told apart by their arguments.";
         type: Text, "`FUNCTION` or `PROCEDURE`.";
-        line: Int4, "Number of the line, from 1.";
-        text: Text, "The line, without its end. The head is made from the dictionary and stands in \
-            front of the body as it was written.";
+        line: Int4, "Number of the line, from 1, as errors of the routine tell it.";
+        text: Text, "The line, without its end. Code in the field's form is as it was typed, from \
+            `procedure` or `function`; of other code the head is made from the dictionary and \
+            stands in the first line, in front of the body.";
     }
     "dba_errors", Make::Session(SessionView::Nothing), "Errors of stored code: always without rows. \
         A routine that cannot be read is refused when it is made, and what else is wrong with it \
@@ -67,14 +68,9 @@ pub(super) fn kind(def: &RoutineDef) -> &'static str {
     if def.body.procedure { "PROCEDURE" } else { "FUNCTION" }
 }
 
-/// What scripts of the field put before the first line by themselves.
-const MAKE: &str = "CREATE OR REPLACE ";
-
 fn source(catalog: &Catalog, rows: &mut Rows) {
     for def in &catalog.routines.all {
-        let whole = catalog.routine_text(def);
-        let whole = whole.strip_prefix(MAKE).unwrap_or(&whole);
-        for (at, line) in whole.lines().enumerate() {
+        for (at, line) in catalog.routine_source(def).lines().enumerate() {
             rows.push(vec![
                 shown_name(&def.schema),
                 shown_name(&def.name),

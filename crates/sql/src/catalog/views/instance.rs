@@ -63,15 +63,6 @@ views! {
         "checkpoint_change#": Int8, "Where recovery of this instance's redo thread would begin, in \
             bytes from the thread's first.";
     }
-    "v$services", Make::Local(services), "What clients may connect to here." {
-        service_id: Int4, "Place of the service in the list, from 1.";
-        name: Text, "Name of the service: `skein`, and those of the parameter `service_names`.";
-        network_name: Text, "The same: what a client names as its database.";
-    }
-    "v$active_services", Make::Local(active_services), "The same, with who has." {
-        name: Text, "Name of the service.";
-        sessions: Int8, "Sessions of clients that have connected to it.";
-    }
     "v$parameter", Make::Local(parameters), "The instance's parameters." {} + PARAMETER {}
     "v$system_parameter", Make::Local(parameters), "The same: what holds where a session has set \
         nothing for itself." {} + PARAMETER {}
@@ -136,34 +127,6 @@ fn database(instance: &Arc<Instance>, rows: &mut Rows) {
         int(instance.core.current_scn().0),
         int(instance.core.log.checkpoint().0),
     ]);
-}
-
-fn service_names(instance: &Instance) -> Vec<String> {
-    let set = instance.params.service_names();
-    let set = set.split(',').map(str::trim).filter(|name| !name.is_empty());
-    let mut names = vec![observe::USER_SERVICE.to_owned()];
-    for name in set {
-        if names.iter().all(|known| known != name) {
-            names.push(name.to_owned());
-        }
-    }
-    names
-}
-
-fn services(instance: &Arc<Instance>, rows: &mut Rows) {
-    for (at, name) in service_names(instance).into_iter().enumerate() {
-        rows.push(vec![int4(at + 1), text(&*name), text(name)]);
-    }
-}
-
-fn active_services(instance: &Arc<Instance>, rows: &mut Rows) {
-    let open = instance.observer.sessions();
-    for name in service_names(instance) {
-        let of = |s: &&observe::SessionRow| {
-            s.kind == observe::SessionKind::User && *s.about.service == *name
-        };
-        rows.push(vec![text(&*name), int(open.iter().filter(of).count())]);
-    }
 }
 
 fn truth(yes: bool) -> Value {

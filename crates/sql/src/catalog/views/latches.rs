@@ -1,5 +1,6 @@
 //! Latches, and waits for blocks that others have latched.
 
+use super::events::US_PER_CS;
 use super::int4;
 use super::registry::{Column, Make, columns, views};
 use crate::catalog::rows::Shape::{Int4, Int8, Text};
@@ -25,6 +26,11 @@ views! {
         "latch#": Int4, "Number of the row.";
         name: Text, "Name of the latch.";
     } + COUNTS {}
+    "v$latch_parent", Make::Local(parents), "Latches that there is one of. Where there are several \
+        of a name, each is a child." {
+        "latch#": Int4, "Number of its row in `v$latch`.";
+        name: Text, "Name of the latch.";
+    } + COUNTS {}
     "v$latch_children", Make::Local(children), "Each latch of those that there are several of." {
         "latch#": Int4, "Number of its row in `v$latch`.";
         "child#": Int4, "Number of the latch among those of its name.";
@@ -35,7 +41,7 @@ views! {
         class: Text, "What the block is: `data block`, also of one that has no rows yet; `segment \
             header`, `1st level bmb`, `file header block`, `undo header` or `undo block`.";
         count: Int8, "Waits.";
-        time: Int8, "Microseconds waited (the field counts hundredths of a second).";
+        time: Int8, "Hundredths of a second waited.";
     }
 }
 
@@ -58,6 +64,14 @@ fn latches(instance: &Arc<Instance>, rows: &mut Rows) {
         let mut sum = LatchCounts::default();
         each.iter().for_each(|one| sum.add(one));
         rows.push([int4(at), text(name)].into_iter().chain(counts(&sum)).collect());
+    }
+}
+
+fn parents(instance: &Arc<Instance>, rows: &mut Rows) {
+    for (at, (name, each)) in all(instance).into_iter().enumerate() {
+        if let [only] = &each[..] {
+            rows.push([int4(at), text(name)].into_iter().chain(counts(only)).collect());
+        }
     }
 }
 
@@ -94,6 +108,6 @@ fn waitstat(instance: &Arc<Instance>, rows: &mut Rows) {
         *us += row.time_us;
     }
     for (class, (waits, us)) in classes {
-        rows.push(vec![text(class), int(waits), int(us)]);
+        rows.push(vec![text(class), int(waits), int(us / US_PER_CS)]);
     }
 }

@@ -1,6 +1,6 @@
 //! Locks and transactions: who has them, and who waits for them.
 
-use super::registry::{Make, SessionView, views};
+use super::registry::{Column, Make, SessionView, columns, views};
 use super::session::{process_address, transaction_address};
 use super::{int4, wall};
 use crate::Result;
@@ -12,10 +12,24 @@ use kernel::gcs::{GesMode, Resource};
 use kernel::instance::Instance;
 use kernel::row::Value;
 use kernel::txn::{TmMode, TxStatus};
-use observe::{SessionRow, WaitEvent};
+use observe::{EnqueueKind, EnqueueTotals, SessionRow, WaitEvent};
 use query::datetime::{US_PER_DAY, US_PER_SECOND, civil};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+
+const LOCKS: &[Column] = columns! {
+    session_id: Int4, "The session, as `v$lock.sid` has it.";
+    lock_type: Text, "`Transaction`, `DML` (a table), `PL/SQL User Lock`; else the letters of \
+        `v$lock.type`.";
+    mode_held: Text, "How it is held: `None`, `Row-S (SS)`, `Row-X (SX)`, `Share`, `S/Row-X \
+        (SSX)` or `Exclusive`.";
+    mode_requested: Text, "How it is wanted, in the same words.";
+    lock_id1: Text, "As `v$lock.id1`.";
+    lock_id2: Text, "As `v$lock.id2`.";
+    last_convert: Int8, "As `v$lock.ctime`.";
+    blocking_others: Text, "`Blocking`: a session of the same instance waits for it; `Global`: one \
+        of another waits or might; else `Not Blocking`.";
+};
 
 views! {
     "v$lock", Make::Local(locks), "Locks that sessions of this instance hold or wait for. Modes: 0 \
@@ -24,8 +38,10 @@ views! {
         sid: Int4, "The session; NULL: of a session outside of transactions, or of none.";
         type: Text, "`TM`: a table; `TX`: a transaction, and with it the rows it has changed; \
             `UL`, `UP`: a lock that users name; `UN`, `AN`: the turns of those who notify or \
-            analyze; `SQ`: an instance's turn at a sequence without a cache.";
-        id1: Int8, "The table or sequence; of a transaction its undo segment and slot, `usn<<16 | slot`.";
+            analyze; `SQ`: an instance's turn at a sequence without a cache, `SV`: at an ordered \
+            one with a cache.";
+        id1: Int8, "The table or sequence; of a transaction its undo segment and slot, \
+            `usn<<16 | slot`.";
         id2: Int8, "Of a transaction its sequence number.";
         lmode: Int4, "How the session holds the lock.";
         request: Int4, "How it wants the lock; 0: it waits for nothing.";
@@ -66,19 +82,27 @@ views! {
         cr_get: Int8, "Blocks that its session has visited since, as of a snapshot.";
         used_ubytes: Int8, "Bytes of undo that it has written (the field counts blocks).";
     }
-    "v$enqueue_statistics", Make::Local(enqueue_statistics), "Waits for enqueues, by type and \
-        reason." {
+    "v$enqueue_statistics", Make::Local(enqueue_statistics), "Requests and waits for enqueues, by \
+        type and reason. A request that lasts has waits of some seconds each." {
         eq_name: Text, "The field's name of the enqueue.";
         eq_type: Text, "Type of the enqueue.";
-        req_reason: Text, "Why it is waited for.";
+        req_reason: Text, "Why it is waited for; `contention` of `TX`: of a transaction that has \
+            begun to change something and takes its own, for which nobody waits.";
+        "total_req#": Int8, "Requests; NULL: of this kind only waits are counted.";
         "total_wait#": Int8, "Waits.";
+        "succ_req#": Int8, "Requests that were granted, at once or in the end.";
+        "failed_req#": Int8, "Requests that were given up: refused at once, by a time limit, by a \
+            deadlock, or on demand.";
         cum_wait_time: Int8, "Milliseconds waited.";
-        "event#": Int4, "The wait event.";
         req_description: Text, "What a session waits for.";
+        "event#": Int4, "The wait event; NULL: there is none.";
     }
-    "v$enqueue_stat", Make::Local(enqueue_stat), "Waits for enqueues, by type." {
+    "v$enqueue_stat", Make::Local(enqueue_stat), "The same, by type." {
         eq_type: Text, "Type of the enqueue.";
+        "total_req#": Int8, "Requests, as far as they are counted; NULL: they are not.";
         "total_wait#": Int8, "Waits.";
+        "succ_req#": Int8, "Requests that were granted.";
+        "failed_req#": Int8, "Requests that were given up.";
         cum_wait_time: Int8, "Milliseconds waited.";
     }
     "dba_waiters", Make::Session(SessionView::Waiters), "Sessions that wait for a lock, with those \
@@ -91,6 +115,9 @@ views! {
         lock_id1: Int8, "As in `v$lock`.";
         lock_id2: Int8, "As in `v$lock`.";
     }
+    "dba_lock", Make::Session(SessionView::Locks), "Locks of all instances in words: `gv$lock`." {
+    } + LOCKS {}
+    "dba_locks", Make::Session(SessionView::Locks), "The same." {} + LOCKS {}
     "dba_blockers", Make::Session(SessionView::Blockers), "Sessions that others wait for, and that \
         wait for no lock themselves, on all instances." {
         holding_session: Int4, "The session.";
@@ -321,31 +348,106 @@ fn enqueue_of(event: WaitEvent) -> Option<(&'static str, &'static str)> {
     event.name().strip_prefix("enq: ")?.split_once(" - ")
 }
 
-fn enqueue_statistics(instance: &Arc<Instance>, rows: &mut Rows) {
+/// What has been asked for and waited for, of one kind.
+struct Enqueue {
+    kind: &'static str,
+    reason: &'static str,
+    event: Option<WaitEvent>,
+    /// `None`: requests of the kind are not counted.
+    asked: Option<EnqueueTotals>,
+    waits: u64,
+    wait_us: u64,
+}
+
+fn enqueues(instance: &Instance) -> Vec<Enqueue> {
+    let asked = instance.observer.enqueues();
+    let mut all: Vec<Enqueue> = Vec::new();
     for of in instance.observer.system_events() {
         let Some((kind, reason)) = enqueue_of(of.event) else { continue };
+        all.push(Enqueue {
+            kind,
+            reason,
+            event: Some(of.event),
+            asked: EnqueueKind::of(of.event).map(|kind| asked.of(kind)),
+            waits: of.all.waits,
+            wait_us: of.all.time_us,
+        });
+    }
+    for counted in EnqueueKind::ALL {
+        let (event, asked) = (counted.event(), asked.of(counted));
+        let is_there = event.is_some() && all.iter().any(|one| one.event == event);
+        if asked.requests == 0 || is_there {
+            continue;
+        }
+        let (kind, reason) = event.and_then(enqueue_of).unwrap_or(("TX", "contention"));
+        all.push(Enqueue { kind, reason, event, asked: Some(asked), waits: 0, wait_us: 0 });
+    }
+    all
+}
+
+/// Requests made, granted and given up.
+fn requests(asked: Option<EnqueueTotals>) -> [Value; 3] {
+    let nothing = [Value::Null, Value::Null, Value::Null];
+    asked.map_or(nothing, |asked| [asked.requests, asked.granted, asked.failed].map(int))
+}
+
+fn enqueue_statistics(instance: &Arc<Instance>, rows: &mut Rows) {
+    for of in enqueues(instance) {
+        let [made, granted, failed] = requests(of.asked);
         rows.push(vec![
-            opt_text(enqueue_name(kind)),
-            text(kind),
-            text(reason),
-            int(of.all.waits),
-            int(of.all.time_us / 1000),
-            int4(of.event.number()),
-            text(of.event.doc()),
+            opt_text(enqueue_name(of.kind)),
+            text(of.kind),
+            text(of.reason),
+            made,
+            int(of.waits),
+            granted,
+            failed,
+            int(of.wait_us / 1000),
+            text(of.event.map_or(OWN_TRANSACTION, WaitEvent::doc)),
+            of.event.map_or(Value::Null, |event| int4(event.number())),
         ]);
     }
 }
 
+/// What the request of a transaction that begins is.
+const OWN_TRANSACTION: &str = "A transaction has begun to change something.";
+
 fn enqueue_stat(instance: &Arc<Instance>, rows: &mut Rows) {
-    let mut types: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
-    for of in instance.observer.system_events() {
-        let Some((kind, _)) = enqueue_of(of.event) else { continue };
-        let (waits, us) = types.entry(kind).or_default();
-        *waits += of.all.waits;
-        *us += of.all.time_us;
+    let mut types: BTreeMap<&str, (Option<EnqueueTotals>, u64, u64)> = BTreeMap::new();
+    for of in enqueues(instance) {
+        let (asked, waits, us) = types.entry(of.kind).or_default();
+        if let Some(more) = of.asked {
+            asked.get_or_insert_default().add(&more);
+        }
+        *waits += of.waits;
+        *us += of.wait_us;
     }
-    for (kind, (waits, us)) in types {
-        rows.push(vec![text(kind), int(waits), int(us / 1000)]);
+    for (kind, (asked, waits, us)) in types {
+        let [made, granted, failed] = requests(asked);
+        rows.push(vec![text(kind), made, int(waits), granted, failed, int(us / 1000)]);
+    }
+}
+
+/// The field's words for a mode.
+fn mode_words(mode: i64) -> &'static str {
+    match mode {
+        0 => "None",
+        1 => "Null",
+        2 => "Row-S (SS)",
+        3 => "Row-X (SX)",
+        4 => "Share",
+        5 => "S/Row-X (SSX)",
+        _ => "Exclusive",
+    }
+}
+
+/// The field's words for a type.
+fn type_words(kind: &str) -> &str {
+    match kind {
+        "TX" => "Transaction",
+        "TM" => "DML",
+        "UL" => "PL/SQL User Lock",
+        other => other,
     }
 }
 
@@ -391,6 +493,35 @@ impl Session {
             Value::Timestamptz(us) => text(field_time(self.settings.zone.local(us))),
             _ => Value::Null,
         });
+    }
+
+    pub(super) async fn locks_in_words(&mut self, rows: &mut Rows) -> Result<()> {
+        let words = |value: Value, say: fn(i64) -> &'static str| match value {
+            Value::Int4(n) => text(say(i64::from(n))),
+            other => other,
+        };
+        let plain = |value: Value| match value {
+            Value::Int8(n) => text(n.to_string()),
+            other => other,
+        };
+        let all = self.rows_of_all("v$lock").await?;
+        for row in all.iter().flat_map(Rows::named) {
+            rows.push(vec![
+                row.get("sid"),
+                text(type_words(row.text("type"))),
+                words(row.get("lmode"), mode_words),
+                words(row.get("request"), mode_words),
+                plain(row.get("id1")),
+                plain(row.get("id2")),
+                row.get("ctime"),
+                words(row.get("block"), |block| match block {
+                    0 => "Not Blocking",
+                    1 => "Blocking",
+                    _ => "Global",
+                }),
+            ]);
+        }
+        Ok(())
     }
 
     pub(super) async fn waiters(&mut self, rows: &mut Rows) -> Result<()> {

@@ -22,6 +22,7 @@ mod history;
 mod instance;
 mod latches;
 mod locks;
+mod long_operations;
 mod nls;
 mod objects;
 #[cfg(test)]
@@ -32,6 +33,7 @@ mod registry;
 mod repository;
 mod rights;
 mod sequences;
+mod services;
 mod session;
 mod sql;
 mod statistics;
@@ -52,9 +54,11 @@ use std::sync::Arc;
 pub(crate) use instance::{DATABASE, database_id};
 
 /// All there are, by subject.
-const ALL: [&[View]; 30] = [
+const ALL: [&[View]; 32] = [
     instance::VIEWS,
+    services::VIEWS,
     session::VIEWS,
+    long_operations::VIEWS,
     processes::VIEWS,
     history::VIEWS,
     sql::VIEWS,
@@ -154,6 +158,8 @@ impl Session {
             SessionView::DataFiles => self.data_files(rows),
             SessionView::FreeSpace => self.free_space(rows).await?,
             SessionView::Waiters => self.waiters(rows).await?,
+            SessionView::Locks => self.locks_in_words(rows).await?,
+            SessionView::Services => self.all_services(rows).await?,
             SessionView::Blockers => self.blockers(rows).await?,
             SessionView::MyStatistics => self.my_statistics(rows),
             SessionView::WaitChains => self.wait_chains(rows).await?,

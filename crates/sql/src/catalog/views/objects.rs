@@ -231,9 +231,22 @@ fn type_name(ty: ColType) -> String {
         TypeKind::Timestamptz => {
             return format!("TIMESTAMP({}) WITH TIME ZONE", ty.precision().unwrap_or(6));
         }
+        TypeKind::Interval => return interval_name(ty),
         _ => return ty.without_limit().to_string().to_uppercase(),
     };
     known.to_owned()
+}
+
+/// What the field calls intervals. The first of the fields has as many digits as it may have there:
+/// none are refused.
+fn interval_name(ty: ColType) -> String {
+    match ty.interval_fields() {
+        Some(("year", "month")) => "INTERVAL YEAR(9) TO MONTH".to_owned(),
+        Some(("day", "second")) => {
+            format!("INTERVAL DAY(9) TO SECOND({})", ty.precision().unwrap_or(6))
+        }
+        _ => ty.to_string().to_uppercase(),
+    }
 }
 
 /// Digits of a number, and those behind the point.

@@ -35,7 +35,10 @@ fn page() -> String {
          Made from the registry in `crates/sql/src/catalog/views` by `cargo x bless`.\n\n\
          Names and columns are the field's. Names of objects that need no quotes are in capital \
          letters. Of a view `dba_name` whose first column is an owner, `all_name` shows the same, \
-         and `user_name` the rows of the current schema, without that column. \
+         and `user_name` the rows of the current schema, without that column. An owner is the \
+         schema, so that `owner.table_name` is what a statement calls a table: who works in \
+         `public` finds the own tables by `owner = sys_context('userenv', 'current_schema')`, not \
+         by `owner = user`. \
          A view `v$name` shows this instance; `gv$name` shows all open instances, with `inst_id` \
          as first column. Times are microseconds unless the column says otherwise. Views without a \
          `gv$` form show what the dictionary or the whole cluster has. `v$fixed_table` and \

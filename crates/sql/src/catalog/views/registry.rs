@@ -53,6 +53,8 @@ pub(super) enum SessionView {
     DataFiles,
     FreeSpace,
     Waiters,
+    Locks,
+    Services,
     WaitChains,
     Blockers,
     Objects,

@@ -1,5 +1,6 @@
 //! Segments and files: what is done with them, how large they are; the redo thread.
 
+use super::events::US_PER_CS;
 use super::registry::{Make, SessionView, views};
 use super::{int4, shown_name};
 use crate::Result;
@@ -47,9 +48,9 @@ views! {
         phyrds: Int8, "Read requests.";
         phyblkrd: Int8, "Blocks read.";
         phyblkwrt: Int8, "Blocks written.";
-        readtim: Int8, "Microseconds of the reads.";
+        readtim: Int8, "Hundredths of a second of the reads.";
         singleblkrds: Int8, "Read requests of a single block.";
-        singleblkrdtim: Int8, "Microseconds of these.";
+        singleblkrdtim: Int8, "Hundredths of a second of these.";
     }
     "v$thread", Make::Local(thread), "The redo thread of this instance. Places are bytes from the \
         thread's first." {
@@ -243,9 +244,9 @@ fn filestat(instance: &Arc<Instance>, rows: &mut Rows) {
             int(of.reads),
             int(of.blocks_read),
             int(of.blocks_written),
-            int(of.read_us),
+            int(of.read_us / US_PER_CS),
             int(of.single_reads),
-            int(of.single_read_us),
+            int(of.single_read_us / US_PER_CS),
         ]);
     }
 }
