@@ -52,6 +52,27 @@ fn is_trace(name: &str) -> bool {
     Path::new(name).extension().is_some_and(|end| end.eq_ignore_ascii_case("trc"))
 }
 
+/// How lines begin that only a trace has.
+const HEADS: [&str; 12] = [
+    "Trace file ",
+    "*** ",
+    "PARSING IN ",
+    "PARSE #",
+    "PARSE ERROR #",
+    "EXEC #",
+    "FETCH #",
+    "WAIT #",
+    "BINDS #",
+    "STAT #",
+    "CLOSE #",
+    "XCTEND ",
+];
+
+fn holds_a_trace(text: &[u8]) -> bool {
+    let begins = |line: &[u8]| HEADS.iter().any(|head| line.starts_with(head.as_bytes()));
+    text.is_empty() || text.split(|byte| *byte == b'\n').any(begins)
+}
+
 /// Sums up trace files.
 pub fn tkprof(arguments: &[String]) -> Result<()> {
     let (mut files, options) = apart(arguments);
@@ -76,8 +97,13 @@ pub fn tkprof(arguments: &[String]) -> Result<()> {
             other => return Err(CliError::usage(format!("tkprof has no option {other}="))),
         }
     }
+    let named;
     if output.is_none() && files.len() > 1 && files.last().is_some_and(|last| !is_trace(last)) {
-        output = files.pop();
+        let last = files.pop().unwrap_or_default();
+        // `rep` is `rep.prf`, as in the field; what is there already and no file is written to.
+        let bare = Path::new(last).extension().is_none() && !Path::new(last).exists();
+        named = if bare { format!("{last}.prf") } else { last.to_owned() };
+        output = Some(&named);
     }
     if files.is_empty() {
         return Err(CliError::usage("tkprof needs a trace file"));
@@ -85,12 +111,17 @@ pub fn tkprof(arguments: &[String]) -> Result<()> {
     let mut trace = Trace::default();
     for file in &files {
         let text = std::fs::read(file).doing(format_args!("read {file}"))?;
+        if !holds_a_trace(&text) {
+            let why = format!("{file} is no trace file: none of its lines is one of a trace");
+            return Err(CliError::failed(why));
+        }
         trace.read(file, &text, aggregate);
     }
     let names: Vec<String> = files.iter().map(|file| (*file).to_owned()).collect();
     put(&report::tkprof(&trace, &names, &shown), output, &files)?;
     match trace.notes.len() {
         0 => Ok(()),
+        1 => Err(CliError::failed("one place of the input could not be read")),
         count => Err(CliError::failed(format!("{count} places of the input could not be read"))),
     }
 }
@@ -171,6 +202,12 @@ mod tests {
         assert_eq!(tkprof(&[one, out.clone()]).expect_err("it is cut").code(), 1);
         let shown = std::fs::read_to_string(&out).expect("it is there");
         assert!(shown.contains("one.trc:2: the file ends within this line"), "{shown}");
+        std::fs::write(path("two.trc"), "XCTEND rlbk=0, rd_only=1, tim=7\n").expect("written");
+        tkprof(&[path("two.trc"), path("report")]).expect("a report");
+        assert!(std::fs::exists(path("report.prf")).expect("looked for"));
+        std::fs::write(path("other.trc"), "root:x:0:0\n").expect("written");
+        let error = tkprof(&[path("other.trc")]).expect_err("no trace");
+        assert!(error.to_string().contains("is no trace file"), "{error}");
         std::fs::remove_dir_all(&dir).expect("removed");
     }
 }

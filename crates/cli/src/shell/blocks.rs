@@ -24,7 +24,7 @@ impl Token<'_> {
         self.text.eq_ignore_ascii_case(word)
     }
 
-    fn is_any(&self, words: &[&str]) -> bool {
+    pub(super) fn is_any(&self, words: &[&str]) -> bool {
         words.iter().any(|word| self.is(word))
     }
 
@@ -112,7 +112,7 @@ fn is_code(text: &str) -> bool {
     let mut rest = tokens(text);
     let Some(kind) = created(&mut rest) else { return false };
     match kind.text.to_ascii_lowercase().as_str() {
-        "function" | "procedure" => own_body(&mut rest).is_some(),
+        "function" | "procedure" => is_own_body(&mut rest),
         "package" => true,
         "trigger" => is_own_trigger(rest),
         "type" => is_own_type(rest),
@@ -123,25 +123,22 @@ fn is_code(text: &str) -> bool {
     }
 }
 
-/// The first word of a routine's body in the field's language; `None`: its body is a text, or
-/// SQL's. Nothing may be there yet of the body itself.
-fn own_body<'a>(rest: &mut Tokens<'a>) -> Option<Option<Token<'a>>> {
+/// Whether a routine's body is in the field's language, and no text or SQL's. Nothing may be there
+/// yet of the body itself.
+fn is_own_body(rest: &mut Tokens<'_>) -> bool {
     let mut open = 0_i32;
     while let Some(token) = rest.next() {
         match token.text.to_ascii_lowercase().as_str() {
             "(" => open += 1,
             ")" => open -= 1,
             _ if open > 0 => {}
-            "returns" | "language" | ";" => return None,
-            "is" => return Some(rest.next()),
-            "as" => {
-                let next = rest.next();
-                return (!next.is_some_and(|token| token.is_text())).then_some(next);
-            }
+            "returns" | "language" | ";" => return false,
+            "is" => return true,
+            "as" => return !rest.next().is_some_and(|token| token.is_text()),
             _ => {}
         }
     }
-    None
+    false
 }
 
 /// PostgreSQL's trigger only names a function.
@@ -192,34 +189,48 @@ pub(super) fn returns_into(text: &str) -> bool {
         && rest.any(|token| token.is("into"))
 }
 
-/// Where the code begins whose lines an error counts: a block's, or a routine's body.
-pub(super) fn code_at(text: &str) -> Option<usize> {
+/// Where code begins whose lines an error counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct CodeAt {
+    /// All of a block, and of a routine in the field's form; else the text that is its body.
+    pub(super) body: usize,
+    /// From where lines of what stands before such a text are counted.
+    pub(super) head: usize,
+}
+
+impl CodeAt {
+    const fn all(at: usize) -> CodeAt {
+        CodeAt { body: at, head: at }
+    }
+}
+
+/// Where the code of a statement begins, if there is any.
+pub(super) fn code_at(text: &str) -> Option<CodeAt> {
     let mut rest = tokens(text);
     let first = rest.next()?;
     if first.is("do") {
-        return rest.find(Token::is_text).map(|token| token.at);
+        return rest.find(Token::is_text).map(|token| CodeAt::all(token.at));
     }
     if !first.is("create") {
-        return is_block(text).then_some(0);
+        return is_block(text).then_some(CodeAt::all(first.at));
     }
     let mut rest = tokens(text);
-    if !created(&mut rest)?.is_any(&["function", "procedure"]) {
+    let kind = created(&mut rest)?;
+    if !kind.is_any(&["function", "procedure"]) {
         return None;
     }
     let behind = Tokens { text, at: rest.at };
-    match own_body(&mut rest) {
-        Some(body) => body.map(|token| token.at),
-        None => {
-            let mut before = None::<Token<'_>>;
-            for token in behind {
-                if token.is_text() && before.is_some_and(|before| before.is("as")) {
-                    return Some(token.at);
-                }
-                before = Some(token);
-            }
-            None
-        }
+    if is_own_body(&mut rest) {
+        return Some(CodeAt::all(kind.at));
     }
+    let mut before = None::<Token<'_>>;
+    for token in behind {
+        if token.is_text() && before.is_some_and(|before| before.is("as")) {
+            return Some(CodeAt { body: token.at, head: kind.at });
+        }
+        before = Some(token);
+    }
+    None
 }
 
 /// Kind and name of the stored code that a statement makes.
@@ -307,11 +318,16 @@ mod tests {
 
     #[test]
     fn code_begins_where_the_server_counts_from() {
-        let at = |text: &str| code_at(text).map(|at| text[..at].matches('\n').count());
+        let lines = |text: &str, at: usize| text[..at].matches('\n').count();
+        let at = |text: &str| code_at(text).map(|code| lines(text, code.body));
+        let head = |text: &str| code_at(text).map(|code| lines(text, code.head));
         assert_eq!(at("begin\n null; end;"), Some(0));
         assert_eq!(at("do\n$$\nbegin null; end $$"), Some(1));
-        assert_eq!(at("create procedure p(a int) is\n\n -- x\n b int;\nbegin"), Some(3));
-        assert_eq!(at("create function f()\nreturns int\nlanguage plpgsql as\n$$ $$"), Some(3));
+        assert_eq!(at("-- x\nbegin\n null; end;"), Some(1));
+        assert_eq!(at("create procedure p(a int) is\n\n -- x\n b int;\nbegin"), Some(0));
+        assert_eq!(at("create or replace\nprocedure p is\nbegin"), Some(1));
+        let text = "create\nfunction f()\nreturns int\nlanguage plpgsql as\n$$ $$";
+        assert_eq!((at(text), head(text)), (Some(4), Some(1)));
         assert_eq!(at("select 1"), None);
     }
 

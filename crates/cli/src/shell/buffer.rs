@@ -31,7 +31,7 @@ impl Buffer {
 pub(super) struct CompileError {
     pub(super) kind: String,
     pub(super) name: String,
-    /// Line and column in the statement.
+    /// Line of the code, from its first word behind `create or replace`, and column.
     pub(super) line: usize,
     pub(super) column: Option<usize>,
     pub(super) text: String,

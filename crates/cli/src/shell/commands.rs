@@ -24,7 +24,7 @@ what runs.
 
   set timing|serveroutput|feedback|heading|echo|termout|define on|off    set format, null, colsep X
   set autotrace on|off|traceonly [explain] [statistics]
-  set autocommit on|off   show NAME   show errors   show parameter NAME
+  set autocommit on|off   set autoprint on|off   show NAME   show errors   show parameter NAME
   set sqlprompt TEXT   set verify on   set numformat 999,990.99   set numwidth N
   exec STATEMENT;   variable NAME TYPE [= VALUE]   print [NAME]   :NAME in statements and blocks
   @FILE [VALUES] with &1 ..   define NAME = TEXT   accept NAME prompt TEXT   prompt TEXT   rem TEXT

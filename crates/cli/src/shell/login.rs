@@ -6,6 +6,7 @@
 //! password.
 
 use super::place::HIDDEN;
+use super::stream::{Address, Link};
 use super::words::{command, first_word};
 use super::{Flow, Notice, Shell, query};
 use crate::config::Config;
@@ -13,6 +14,8 @@ use crate::error::{CliError, Result};
 use crate::layout::Layout;
 use crate::runtime::{State, probe};
 use futures::{StreamExt, stream};
+use std::path::PathBuf;
+use std::rc::Rc;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_postgres::{AsyncMessage, Client, NoTls};
@@ -181,6 +184,20 @@ pub(crate) fn find_port(layout: &Layout, instance: Option<u16>) -> Result<u16> {
     Ok(parts(&find_listen(layout, instance)?)?.1)
 }
 
+/// A session as it has begun.
+pub(super) struct Session {
+    pub(super) client: Client,
+    pub(super) notices: mpsc::UnboundedReceiver<Notice>,
+    /// What carries its messages.
+    pub(super) task: JoinHandle<()>,
+    pub(super) link: Link,
+}
+
+/// The socket of an instance in the folder of the database.
+fn socket(layout: &Layout, port: u16) -> PathBuf {
+    layout.dir().join(format!(".s.PGSQL.{port}"))
+}
+
 /// A session of the superuser.
 ///
 /// # Errors
@@ -190,40 +207,45 @@ pub(crate) async fn connect(
     port: u16,
 ) -> Result<(Client, mpsc::UnboundedReceiver<Notice>)> {
     let mut config = tokio_postgres::Config::new();
-    config.host_path(layout.dir()).port(port).user("skein");
-    let (client, notices, _) = session(config).await?;
+    config.user("skein");
+    let Session { client, notices, .. } =
+        session(config, Address::Unix(socket(layout, port))).await?;
     Ok((client, notices))
 }
 
-/// A session, and the task that carries its messages.
+/// A session of somebody.
 pub(super) async fn begin(
     layout: &Layout,
     instance: Option<u16>,
     login: &Login,
-) -> Result<(Client, mpsc::UnboundedReceiver<Notice>, JoinHandle<()>)> {
+) -> Result<Session> {
     let listen = find_listen(layout, instance)?;
     let (host, port) = parts(&listen)?;
     let mut config = tokio_postgres::Config::new();
-    config.port(port);
-    match &login.user {
-        None => config.host_path(layout.dir()).user("skein"),
-        Some(user) => config.user(user).host(match host {
-            "0.0.0.0" => "127.0.0.1",
-            "[::]" => "::1",
-            host => host.trim_start_matches('[').trim_end_matches(']'),
-        }),
-    };
+    config.user(login.user());
     if let Some(password) = &login.password {
         config.password(password);
     }
-    session(config).await
+    let address = match login.is_superuser() {
+        true => Address::Unix(socket(layout, port)),
+        false => {
+            let host = match host {
+                "0.0.0.0" => "127.0.0.1",
+                "[::]" => "::1",
+                host => host.trim_start_matches('[').trim_end_matches(']'),
+            };
+            Address::Tcp(host.to_owned(), port)
+        }
+    };
+    session(config, address).await
 }
 
-async fn session(
-    mut config: tokio_postgres::Config,
-) -> Result<(Client, mpsc::UnboundedReceiver<Notice>, JoinHandle<()>)> {
+async fn session(mut config: tokio_postgres::Config, address: Address) -> Result<Session> {
     config.dbname("skein").application_name("skein sql");
-    let connected = config.connect(NoTls).await;
+    let opened = Link::open(address).await;
+    let (link, wire) =
+        opened.map_err(|e| CliError::failed(format!("error connecting to server: {e}")))?;
+    let connected = config.connect_raw(wire, NoTls).await;
     let (client, mut connection) =
         connected.map_err(|e| CliError::failed(query::error_text(&e)))?;
     let (sender, notices) = mpsc::unbounded_channel();
@@ -246,7 +268,7 @@ async fn session(
             }
         }
     });
-    Ok((client, notices, task))
+    Ok(Session { client, notices, task, link })
 }
 
 impl Shell {
@@ -260,7 +282,7 @@ impl Shell {
         }
         let instance = wanted.instance.or(self.instance);
         // What is open is not ended for a session that there may not be.
-        let (client, notices, task) = begin(&self.layout, instance, &login).await?;
+        let Session { client, notices, task, link } = begin(&self.layout, instance, &login).await?;
         match self.commit_open().await {
             Ok(Flow::Next) => {}
             stays => {
@@ -270,7 +292,8 @@ impl Shell {
         }
         self.task.abort();
         self.watcher = None;
-        (self.client, self.notices, self.task) = (client, notices, task);
+        (self.client, self.notices, self.task) = (Rc::new(client), notices, task);
+        self.link = link;
         (self.instance, self.is_connected) = (instance, true);
         let mut told = "connected".to_owned();
         if let Some(number) = instance {

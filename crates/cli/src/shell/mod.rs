@@ -7,6 +7,7 @@
 //! otherwise; Ctrl-C ends what runs, not the shell. What it must never do: send half a statement.
 
 mod autotrace;
+mod binds;
 mod blocks;
 mod buffer;
 mod columns;
@@ -26,6 +27,7 @@ mod query;
 mod report;
 mod settings;
 mod shapes;
+mod stream;
 mod transaction;
 mod variables;
 mod words;
@@ -39,7 +41,7 @@ use crate::layout::Layout;
 use buffer::{Buffer, CompileError, Timer};
 use columns::Column;
 use input::{Asked, Source};
-use login::Login;
+use login::{Login, Session};
 use pieces::{Piece, next};
 use place::Place;
 use report::Report;
@@ -48,6 +50,8 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use stream::Link;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_postgres::Client;
@@ -92,10 +96,11 @@ impl Notice {
 struct Shell {
     layout: Layout,
     instance: Option<u16>,
-    client: Client,
+    client: Rc<Client>,
     notices: mpsc::UnboundedReceiver<Notice>,
     /// What carries the session's messages; with it ends the session.
     task: JoinHandle<()>,
+    link: Link,
     login: Login,
     is_connected: bool,
     transaction: Transaction,
@@ -116,6 +121,8 @@ struct Shell {
     went_on: bool,
     /// Whether Ctrl-C ended a statement.
     is_interrupted: bool,
+    /// Whether the last statement was sent with parameters for its variables.
+    has_parameters: bool,
     compile_error: Option<CompileError>,
     timers: Vec<Timer>,
     spool: Option<File>,
@@ -149,16 +156,18 @@ pub fn run(request: &Request<'_>) -> Result<()> {
         .doing("start the client")?;
     let code = runtime.block_on(async {
         let login = Login::default();
-        let (client, notices, task) = login::begin(&layout, request.instance, &login).await?;
+        let begun = login::begin(&layout, request.instance, &login).await?;
+        let Session { client, notices, task, link } = begun;
         let typed = request.commands.is_empty() && request.file.is_none();
         let interactive = typed && std::io::stdin().is_terminal();
         let numbered = request.arguments.iter().enumerate();
         let mut shell = Shell {
             layout,
             instance: request.instance,
-            client,
+            client: Rc::new(client),
             notices,
             task,
+            link,
             login,
             is_connected: true,
             transaction: Transaction::default(),
@@ -176,6 +185,7 @@ pub fn run(request: &Request<'_>) -> Result<()> {
             has_failed: false,
             went_on: false,
             is_interrupted: false,
+            has_parameters: false,
             compile_error: None,
             timers: Vec::new(),
             spool: None,

@@ -107,14 +107,21 @@ pub(super) struct Sent<'a> {
 }
 
 /// A statement with its bind variables replaced.
+#[derive(Debug)]
 pub(super) struct Bound {
     pub(super) edited: Edited,
-    /// What stands before and behind it.
+    /// What stands before and behind it, if it has become part of a block.
     pub(super) before: String,
     pub(super) behind: String,
+    /// The variables, each once.
+    pub(super) used: Vec<String>,
 }
 
 impl Bound {
+    pub(super) fn is_block(&self) -> bool {
+        !self.before.is_empty()
+    }
+
     pub(super) fn text(&self) -> String {
         format!("{}{}{}", self.before, self.edited.text, self.behind)
     }
@@ -189,25 +196,29 @@ impl Sent<'_> {
             return Some(Spot { at: bound.edited.origin(at), exact: false });
         }
         let code = blocks::code_at(sent)?;
-        let before = sent[..code].matches('\n').count();
-        // An error in what stands before the body is told by the statement's lines.
+        let of_code = |from: usize| line_begin(sent, sent[..from].matches('\n').count() + line);
+        // An error in what stands before the body is told by the lines from there.
         let shows = |at: &usize| {
             let word = quoted_word(error.message());
             word.is_some_and(|word| line_of(sent, *at).2.to_lowercase().contains(word))
         };
-        let [inside, whole] = [line_begin(sent, before + line), line_begin(sent, line)];
+        let [inside, head] = [of_code(code.body), of_code(code.head)];
         let at = match inside.filter(shows) {
             Some(at) => Some(at),
-            None => whole.filter(|at| *at < code && shows(at)).or(inside),
+            None => head.filter(|at| *at < code.body && shows(at)).or(inside),
         };
         Some(Spot { at: at?, exact: false })
     }
 
-    /// The error's line in the statement, from 1, and its column, if they are told.
+    /// The error's line in stored code, from 1, which is that of `procedure` or `function`, and
+    /// its column, if they are told.
     pub(super) fn line_told(&self, error: &DbError) -> Option<(usize, Option<usize>)> {
         let spot = self.spot(error)?;
-        let (line, column, _) = line_of(&self.substituted.text, spot.at);
-        Some((line, spot.exact.then_some(column)))
+        let text = &self.substituted.text;
+        let (line, column, _) = line_of(text, spot.at);
+        let head = blocks::code_at(text).map_or(0, |code| code.head);
+        let before = text[..head].matches('\n').count();
+        Some((line.saturating_sub(before).max(1), spot.exact.then_some(column)))
     }
 
     /// The lines that tell the place in the statement, and in the file.

@@ -1,32 +1,25 @@
-//! Statements on their way: results, notices, errors with their places, bind variables.
+//! Statements on their way: results, notices, errors with their places.
 
+use super::binds::{BOUND, Binds, NOTHING};
 use super::blocks;
 use super::buffer::CompileError;
 use super::defines::Unknown;
 use super::format::{Kind, Look, Table};
-use super::pieces::step;
 use super::place::{Bound, Edited, Place, Sent};
 use super::settings::OnError;
-use super::{Flow, Notice, Shell, Variable};
+use super::{Flow, Notice, Shell};
 use crate::error::{CliError, Result};
 use bytes::Bytes;
 use futures::{SinkExt, StreamExt};
 use std::io::{IsTerminal, Write};
 use std::process::{Command, Stdio};
+use std::rc::Rc;
 use std::time::Instant;
 use tokio_postgres::types::Type;
-use tokio_postgres::{NoTls, SimpleQueryMessage};
-
-/// What a value of a bind variable begins with in the lines that a block puts out.
-const BOUND: char = '\u{1}';
-/// NULL in such a line.
-const NOTHING: &str = "\u{2}";
+use tokio_postgres::{SimpleQueryMessage, Statement};
 
 /// What a statement without a session fails with.
 const UNCONNECTED: &str = "not connected: connect [K] begins a session";
-
-/// The procedure that a block with bind variables becomes.
-const BLOCK: &str = "skein_sql_block";
 
 /// The savepoint before a statement is asked what its columns are.
 const KINDS_MARK: &str = "skein_sql_kinds";
@@ -85,12 +78,26 @@ pub(super) fn literal(text: &str) -> String {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Way<'a> {
     Ask,
+    /// With parameters for its variables.
+    Bound(&'a Binds),
     CopyOut,
     /// With these rows.
     CopyIn(&'a Bytes),
 }
 
-type Answer = std::result::Result<Option<Table>, tokio_postgres::Error>;
+pub(super) type Answer = std::result::Result<Option<Table>, tokio_postgres::Error>;
+
+/// What becomes of a result's columns in JSON.
+pub(super) fn kinds_of(statement: &Statement) -> Vec<Kind> {
+    let kind = |ty: &Type| match *ty {
+        Type::INT2 | Type::INT4 | Type::INT8 | Type::NUMERIC | Type::OID => Kind::Number,
+        Type::FLOAT4 | Type::FLOAT8 => Kind::Number,
+        Type::BOOL => Kind::Truth,
+        Type::JSON | Type::JSONB => Kind::Json,
+        _ => Kind::Text,
+    };
+    statement.columns().iter().map(|column| kind(column.type_())).collect()
+}
 
 impl Shell {
     /// Runs what was typed.
@@ -133,12 +140,19 @@ impl Shell {
         place: &Place,
     ) -> Result<Flow> {
         self.is_interrupted = false;
+        self.has_parameters = false;
         if !self.is_connected {
             self.has_failed = true;
             return self.failed(UNCONNECTED);
         }
         let text = substituted.text.as_str();
         let bound = self.bound(text);
+        let binds = match (&bound, way) {
+            (Some(bound), Way::Ask) if !bound.is_block() => self.binds(text),
+            _ => None,
+        };
+        let way = binds.as_ref().map_or(way, Way::Bound);
+        // With the values in it, which is also how it is explained.
         let whole = bound.as_ref().map(Bound::text);
         let sent = whole.as_deref().unwrap_or(text);
         // What gives values to variables is a block by now, which has no plan.
@@ -173,15 +187,10 @@ impl Shell {
                 Flow::Next
             }
             Err(e) => {
-                let sent = Sent { typed, substituted, bound: bound.as_ref() };
-                let about = e.as_db_error();
-                if let (Some((kind, name)), Some(about)) = (made, about) {
-                    let (line, column) = sent.line_told(about).unwrap_or((1, None));
-                    let text = format!("{}: {}", about.code().code(), about.message());
-                    self.compile_error = Some(CompileError { kind, name, line, column, text });
-                }
-                let text = format!("{}{}", error_text(&e), sent.told(about, place));
-                self.statement_failed(&text).await?
+                let with_parameters = binds.as_ref().filter(|_| self.has_parameters);
+                let bound = with_parameters.map(|binds| &binds.sent).or(bound.as_ref());
+                let sent = Sent { typed, substituted, bound };
+                self.refused(&e, &sent, made, place).await?
             }
         };
         if self.settings.timing {
@@ -192,12 +201,34 @@ impl Shell {
             let failed = self.tell_trace(told, sent, before).await;
             failed.iter().for_each(|error| self.print(&format!("{error}\n")));
         }
+        let used = bound.filter(|bound| bound.is_block() && !self.has_failed);
+        if let Some(bound) = used.filter(|_| self.settings.autoprint) {
+            self.print_variables(&bound.used.join(" "))?;
+        }
         Ok(flow)
+    }
+
+    /// Says what the server has against a statement, and keeps it if that makes stored code.
+    async fn refused(
+        &mut self,
+        error: &tokio_postgres::Error,
+        sent: &Sent<'_>,
+        made: Option<(String, String)>,
+        place: &Place,
+    ) -> Result<Flow> {
+        let about = error.as_db_error();
+        if let (Some((kind, name)), Some(about)) = (made, about) {
+            let (line, column) = sent.line_told(about).unwrap_or((1, None));
+            let text = format!("{}: {}", about.code().code(), about.message());
+            self.compile_error = Some(CompileError { kind, name, line, column, text });
+        }
+        let text = format!("{}{}", error_text(error), sent.told(about, place));
+        self.statement_failed(&text).await
     }
 
     /// Takes what a statement has given: shows it, and keeps what columns give to variables.
     async fn take_result(&mut self, mut table: Table, sent: &str, shows: bool) {
-        if shows && self.writes_numbers(&table) {
+        if shows && table.kinds.is_empty() && self.writes_numbers(&table) {
             table.kinds = self.kinds_of_shown(sent).await;
         }
         self.lay_out(&mut table);
@@ -222,6 +253,7 @@ impl Shell {
     pub(super) async fn way(&mut self, text: &str, way: Way<'_>) -> Answer {
         match way {
             Way::Ask => self.ask(text).await,
+            Way::Bound(binds) => self.ask_bound(text, binds).await,
             Way::CopyOut => self.copy_out(text).await,
             Way::CopyIn(rows) => self.copy_in(text, rows).await,
         }
@@ -237,26 +269,30 @@ impl Shell {
         }
     }
 
-    /// Sends a statement; what it gives. Ctrl-C ends it.
-    async fn ask(&mut self, text: &str) -> Answer {
+    /// Waits for an answer, and keeps what the server says meanwhile. Ctrl-C ends the statement.
+    pub(super) async fn awaited<T>(&mut self, asked: impl Future<Output = T>) -> T {
         let cancel = self.client.cancel_token();
+        let mut asked = std::pin::pin!(asked);
+        loop {
+            tokio::select! {
+                answer = &mut asked => break answer,
+                Some(notice) = self.notices.recv() => self.kept.push(notice),
+                _ = tokio::signal::ctrl_c() => {
+                    self.is_interrupted = true;
+                    self.link.cancel(&cancel).await;
+                }
+            }
+        }
+    }
+
+    /// Sends a statement; what it gives.
+    pub(super) async fn ask(&mut self, text: &str) -> Answer {
         let kinds = match self.settings.format {
             super::Format::Json => self.kinds(text).await,
             _ => Vec::new(),
         };
-        let answer = {
-            let mut asked = std::pin::pin!(self.client.simple_query(text));
-            loop {
-                tokio::select! {
-                    answer = &mut asked => break answer?,
-                    Some(notice) = self.notices.recv() => self.kept.push(notice),
-                    _ = tokio::signal::ctrl_c() => {
-                        self.is_interrupted = true;
-                        let _ = cancel.cancel_query(NoTls).await;
-                    }
-                }
-            }
-        };
+        let client = Rc::clone(&self.client);
+        let answer = self.awaited(client.simple_query(text)).await?;
         let mut table: Option<Table> = None;
         let mut done = None;
         for message in answer {
@@ -276,13 +312,23 @@ impl Shell {
                 _ => {}
             }
         }
+        Ok(self.answered(text, table, done))
+    }
+
+    /// Notes how many rows a statement has given or changed, and says so of one without a result.
+    pub(super) fn answered(
+        &mut self,
+        text: &str,
+        table: Option<Table>,
+        done: Option<u64>,
+    ) -> Option<Table> {
         self.done_rows = table.as_ref().map_or(done.unwrap_or(0), |table| table.rows.len() as u64);
         if table.is_none()
             && let Some(rows) = done
         {
             self.tell_done(changes_rows(text).then_some(rows));
         }
-        Ok(table)
+        table
     }
 
     /// What the columns of a result are, of a statement that has given one; an open transaction is
@@ -305,15 +351,8 @@ impl Shell {
     /// What becomes of a result's columns in JSON.
     async fn kinds(&self, text: &str) -> Vec<Kind> {
         // What cannot be prepared gives no rows, or fails again when it is sent.
-        let Ok(statement) = self.client.prepare(text).await else { return Vec::new() };
-        let kind = |ty: &Type| match *ty {
-            Type::INT2 | Type::INT4 | Type::INT8 | Type::NUMERIC | Type::OID => Kind::Number,
-            Type::FLOAT4 | Type::FLOAT8 => Kind::Number,
-            Type::BOOL => Kind::Truth,
-            Type::JSON | Type::JSONB => Kind::Json,
-            _ => Kind::Text,
-        };
-        statement.columns().iter().map(|column| kind(column.type_())).collect()
+        let prepared = self.client.prepare(text).await;
+        prepared.map(|statement| kinds_of(&statement)).unwrap_or_default()
     }
 
     /// Rows of a COPY to the client, as they come.
@@ -414,79 +453,6 @@ impl Shell {
         if !long || !paged(&text) {
             self.print(&text);
         }
-    }
-
-    /// The statement with the values of bind variables; `None`: it has none.
-    fn bound(&self, text: &str) -> Option<Bound> {
-        let changes = blocks::returns_into(text);
-        let block = changes || blocks::is_block(text);
-        // Stored code has no variables of the shell.
-        if self.variables.is_empty() || block && blocks::stored(text).is_some() {
-            return None;
-        }
-        let (mut out, mut used, mut at) = (Edited::default(), Vec::new(), 0);
-        let mut copied = 0;
-        while at < text.len() {
-            let rest = &text[at..];
-            let skip = match rest.as_bytes()[0] {
-                b':' if rest.starts_with("::") => 2,
-                b':' => {
-                    let name = &rest[1..];
-                    let inside = |c: char| c.is_alphanumeric() || c == '_';
-                    let len = name.find(|c| !inside(c)).unwrap_or(name.len());
-                    let own = name[..len].to_lowercase();
-                    if let Some(variable) = self.variables.get(&own) {
-                        out.copy(copied, &text[copied..at]);
-                        match block {
-                            true => out.put(at, &format!("b_{own}")),
-                            false => out.put(at, &value_of(variable)),
-                        }
-                        used.push(own);
-                        copied = at + 1 + len;
-                        copied - at
-                    } else {
-                        1
-                    }
-                }
-                _ => step(rest),
-            };
-            at += skip;
-        }
-        if used.is_empty() {
-            return None;
-        }
-        if !block {
-            out.copy(copied, &text[copied..]);
-            return Some(Bound { edited: out, before: String::new(), behind: String::new() });
-        }
-        let end = text.trim_end().trim_end_matches(';').len().max(copied);
-        out.copy(copied, &text[copied..end]);
-        used.sort();
-        used.dedup();
-        let (mut declared, mut told) = (String::new(), String::new());
-        if changes {
-            told.push_str(&format!("raise notice '%', '{BOUND}=' || sql%rowcount;\n"));
-        }
-        for name in &used {
-            let variable = &self.variables[name];
-            let value = value_of(variable);
-            declared.push_str(&format!("b_{name} {} := {value};\n", variable.ty));
-            // No line of `dbms_output`, which may be switched off.
-            told.push_str(&format!(
-                "raise notice '%', '{BOUND}{name}=' || coalesce(b_{name}::text, '{NOTHING}');\n"
-            ));
-        }
-        // A procedure: RETURN leaves that, and not what reads the values back.
-        let before = format!("declare\n{declared}procedure {BLOCK} is\nbegin\n");
-        let behind = format!("\n;\nend;\nbegin\n{BLOCK};\n{told}end;");
-        Some(Bound { edited: out, before, behind })
-    }
-}
-
-fn value_of(variable: &Variable) -> String {
-    match &variable.value {
-        None => format!("cast(null as {})", variable.cast),
-        Some(text) => format!("cast({} as {})", literal(text), variable.cast),
     }
 }
 

@@ -56,6 +56,8 @@ pub(super) struct Settings {
     pub(super) headsep: Option<char>,
     pub(super) on_error: OnError,
     pub(super) autocommit: bool,
+    /// Whether the variables of a block are printed when it has run.
+    pub(super) autoprint: bool,
     /// What is told behind each statement that has a plan.
     pub(super) autotrace: Option<Told>,
     /// Whether `exit` commits.
@@ -89,6 +91,7 @@ impl Settings {
                 (false, true) => OnError::Exit(1, End::Rollback),
             },
             autocommit: true,
+            autoprint: false,
             autotrace: None,
             exit_commits: true,
         }
@@ -216,6 +219,7 @@ impl Shell {
             "wrap" => settings.wraps = switched(value, settings.wraps)?,
             "headsep" => settings.headsep = character(value, '|')?,
             "colsep" => value.clone_into(&mut settings.separator),
+            "autoprint" => settings.autoprint = switched(value, settings.autoprint)?,
             "exitcommit" => settings.exit_commits = switched(value, settings.exit_commits)?,
             // What is open stays so: the next change commits it with itself.
             "autocommit" => {
@@ -274,6 +278,7 @@ impl Shell {
         let marked = |c: Option<char>| c.map_or("OFF".to_owned(), |c| format!("\"{c}\""));
         Some(match name {
             "autocommit" => format!("autocommit {}\n", on_off(settings.autocommit)),
+            "autoprint" => format!("autoprint {}\n", on_off(settings.autoprint)),
             "autotrace" => Told::shown(settings.autotrace),
             "exitcommit" => format!("exitcommit {}\n", on_off(settings.exit_commits)),
             "timing" => format!("timing {}\n", on_off(settings.timing)),

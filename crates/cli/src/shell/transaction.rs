@@ -11,7 +11,7 @@ use crate::error::{CliError, Result};
 use tokio_postgres::error::SqlState;
 
 /// The savepoint before each statement.
-const MARK: &str = "skein_sql_statement";
+pub(super) const MARK: &str = "skein_sql_statement";
 
 /// What is open.
 #[derive(Clone, Copy, Default, Debug)]

@@ -4,6 +4,10 @@ use super::Shell;
 use super::commands::split_word;
 use super::format::{Kind, Table};
 use crate::error::{CliError, Result};
+use tokio_postgres::types::Type;
+
+/// Digits before and behind the point of numbers that all plans with parameters have room for.
+const PLAN_DIGITS: (usize, usize) = (22, 15);
 
 const USAGE: &str = "variable NAME TYPE [= VALUE]";
 
@@ -63,6 +67,45 @@ impl Variable {
         Ok(())
     }
 
+    /// Its type and value as a parameter; `None`: only a cast of the server's makes of the text
+    /// what the type holds.
+    pub(super) fn parameter(&self) -> Option<(Type, Option<String>)> {
+        let (name, limits) = parts_of_type(&self.cast)?;
+        let ty = match name.as_str() {
+            "number" | "numeric" | "decimal" | "dec" => Type::NUMERIC,
+            "int" | "integer" | "int4" => Type::INT4,
+            "smallint" | "int2" => Type::INT2,
+            "bigint" | "int8" => Type::INT8,
+            "real" | "float4" | "binary_float" => Type::FLOAT4,
+            "float" | "float8" | "double precision" | "binary_double" => Type::FLOAT8,
+            "varchar2" | "varchar" | "character varying" => Type::VARCHAR,
+            "char" | "character" => Type::BPCHAR,
+            "text" => Type::TEXT,
+            "timestamp" | "timestamp without time zone" => Type::TIMESTAMP,
+            "timestamptz" | "timestamp with time zone" => Type::TIMESTAMPTZ,
+            "bool" | "boolean" => Type::BOOL,
+            _ => return None,
+        };
+        let is_numeric = ty == Type::NUMERIC;
+        let is_limited_text = matches!(ty, Type::VARCHAR | Type::BPCHAR);
+        let is_time = matches!(ty, Type::TIMESTAMP | Type::TIMESTAMPTZ);
+        let Some(text) = &self.value else { return Some((ty, None)) };
+        let value = match limits[..] {
+            [] if is_numeric => within(text, PLAN_DIGITS.0, PLAN_DIGITS.1)?,
+            [] if ty == Type::BPCHAR => first_characters(text, 1),
+            [] => text.clone(),
+            [length] if is_limited_text && length > 0 => first_characters(text, length),
+            [digits] if is_numeric => within(text, digits.min(PLAN_DIGITS.0), 0)?,
+            [digits, scale] if is_numeric && scale <= PLAN_DIGITS.1 => {
+                let before = digits.checked_sub(scale)?.min(PLAN_DIGITS.0);
+                filled_up(&within(text, before, scale)?, scale)
+            }
+            [digits] if is_time && has_digits_of_second(text, digits) => text.clone(),
+            _ => return None,
+        };
+        Some((ty, Some(value)))
+    }
+
     /// What its value is to whoever shows it.
     fn kind(&self) -> Kind {
         let name = self.ty.split(['(', ' ']).next().unwrap_or("");
@@ -84,6 +127,52 @@ impl Variable {
         );
         if is_number { Kind::Number } else { Kind::Text }
     }
+}
+
+/// A type's name without its limits, and these.
+fn parts_of_type(text: &str) -> Option<(String, Vec<usize>)> {
+    let Some((head, rest)) = text.split_once('(') else {
+        return Some((text.trim().to_owned(), Vec::new()));
+    };
+    let (inner, tail) = rest.split_once(')')?;
+    let limits = inner.split(',').map(|limit| limit.trim().parse().ok());
+    let name = format!("{}{}", head.trim_end(), tail.trim_end());
+    Some((name, limits.collect::<Option<Vec<usize>>>()?))
+}
+
+fn first_characters(text: &str, most: usize) -> String {
+    text.chars().take(most).collect()
+}
+
+/// A number that is written out with no more digits than these before and behind the point.
+fn within(text: &str, before: usize, behind: usize) -> Option<String> {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    let all_digits = |part: &str| part.bytes().all(|b| b.is_ascii_digit());
+    let fits = !whole.is_empty()
+        && all_digits(whole)
+        && all_digits(fraction)
+        && whole.trim_start_matches('0').len() <= before
+        && fraction.len() <= behind;
+    fits.then(|| text.to_owned())
+}
+
+/// Such a number with zeros up to the last of its digits behind the point.
+fn filled_up(number: &str, scale: usize) -> String {
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    if scale == 0 { whole.to_owned() } else { format!("{whole}.{fraction:0<scale$}") }
+}
+
+/// Whether a date and time of day is written in figures, with no more digits of a second behind
+/// the point than these.
+fn has_digits_of_second(text: &str, most: usize) -> bool {
+    // "now" and "epoch" have as many as they like.
+    if text.contains(|c: char| c.is_alphabetic() && c != 'T') {
+        return false;
+    }
+    let Some((head, tail)) = text.rsplit_once(['.', ',']) else { return true };
+    // A point may stand between day and month.
+    !head.contains(':') || tail.bytes().take_while(u8::is_ascii_digit).count() <= most
 }
 
 /// A constant without its quotes, of which one inside is doubled; `None`: they are not closed.
@@ -176,6 +265,54 @@ mod tests {
         assert_eq!(number.value.as_deref(), Some("-5.5"));
         assert!(number.assign("x", "NULL").is_ok() && number.value.is_none());
         assert!(number.assign("x", "'6'").is_ok() && number.kind() == Kind::Number);
+    }
+
+    #[test]
+    fn values_are_parameters_of_their_types() {
+        let shown = |ty: &str, value: &str| {
+            let mut variable = Variable::new(ty).expect("a type");
+            variable.assign("x", value).expect("a value");
+            let (ty, value) = variable.parameter()?;
+            Some(format!("{ty} {}", value.as_deref().unwrap_or("NULL")))
+        };
+        for (ty, value, wanted) in [
+            ("number", "3", "numeric 3"),
+            ("number", "-2.50", "numeric -2.50"),
+            ("number", "null", "numeric NULL"),
+            ("number(5,2)", "3", "numeric 3.00"),
+            ("number(5)", "12345", "numeric 12345"),
+            ("integer", "7", "int4 7"),
+            ("binary_double", "1e5", "float8 1e5"),
+            ("varchar2(3)", "'abcd'", "varchar abc"),
+            ("varchar2(3 char)", "null", "varchar NULL"),
+            ("char", "'ab'", "bpchar a"),
+            ("char(2)", "'äöü'", "bpchar äö"),
+            ("clob", "'abcd'", "text abcd"),
+            ("date", "'2026-01-02 03:04:05'", "timestamp 2026-01-02 03:04:05"),
+            ("date", "'02.01.2026'", "timestamp 02.01.2026"),
+            (
+                "timestamp(3) with time zone",
+                "'2026-01-02 03:04:05.25+01'",
+                "timestamptz 2026-01-02 03:04:05.25+01",
+            ),
+            ("boolean", "true", "bool true"),
+        ] {
+            assert_eq!(shown(ty, value).as_deref(), Some(wanted), "{ty} {value}");
+        }
+        for (ty, value) in [
+            ("number", "1e5"),
+            ("number", "0.0000000000000001"),
+            ("number", "12345678901234567890123"),
+            ("number(5,2)", "1234"),
+            ("number(5,2)", "1.234"),
+            ("varchar2(0)", "'a'"),
+            ("date", "'2026-01-02 03:04:05.5'"),
+            ("date", "'now'"),
+            ("interval day to second", "'1 2'"),
+            ("uuid", "'a'"),
+        ] {
+            assert_eq!(shown(ty, value), None, "{ty} {value}");
+        }
     }
 
     #[test]

@@ -67,10 +67,11 @@ const ABSENT: [(&str, &str, &str); 12] = [
 ];
 
 /// What `set` sets in the shell, each by the shortest form that is taken and in full.
-const SETTINGS: [(&str, &str); 46] = [
+const SETTINGS: [(&str, &str); 47] = [
     ("appi", "appinfo"),
     ("arr", "arraysize"),
     ("auto", "autocommit"),
+    ("autop", "autoprint"),
     ("autot", "autotrace"),
     ("colsep", "colsep"),
     ("def", "define"),
@@ -403,6 +404,7 @@ mod tests {
             ("auto", Some("autocommit")),
             ("timi", Some("timing")),
             ("trims", Some("trimspool")),
+            ("autop", Some("autoprint")),
             ("autot", Some("autotrace")),
             ("bogus", None),
         ] {

@@ -34,6 +34,7 @@ mod settings;
 mod shell;
 mod shell_columns;
 mod shell_sessions;
+mod shell_variables;
 mod signals;
 mod sysbench;
 mod tpcc;

@@ -19,7 +19,7 @@ use tokio_postgres::{Client, SimpleQueryMessage};
 /// closes (the tests of `sql` do), what there is one of, who all clients here are, what scripts ask
 /// for and is not here (terminals, archived redo, memory of one process), and undo of instances
 /// that have failed.
-const CONSTANT: [&str; 62] = [
+const CONSTANT: [&str; 70] = [
     "v$librarycache.namespace",
     "v$sql.service",
     "v$sqlarea.service",
@@ -32,7 +32,12 @@ const CONSTANT: [&str; 62] = [
     "v$instance.host_name",
     "v$version.banner",
     "v$version.banner_full",
+    "v$active_services.service_id",
     "v$active_services.name",
+    "v$active_services.name_hash",
+    "v$active_services.network_name",
+    "v$active_services.creation_date",
+    "v$active_services.blocked",
     "v$database.dbid",
     "v$database.name",
     "v$database.db_unique_name",
@@ -52,7 +57,9 @@ const CONSTANT: [&str; 62] = [
     "v$instance.blocked",
     "v$services.service_id",
     "v$services.name",
+    "v$services.name_hash",
     "v$services.network_name",
+    "v$services.creation_date",
     "v$instance.status",
     "v$instance.shutdown_pending",
     "v$sgainfo.resizeable",
@@ -65,6 +72,7 @@ const CONSTANT: [&str; 62] = [
     "v$session.failover_type",
     "v$session.failover_method",
     "v$session.failed_over",
+    "v$session_longops.username",
     "v$segstat.ts#",
     "v$segment_statistics.subobject_name",
     "v$segment_statistics.tablespace_name",
@@ -86,9 +94,9 @@ const CONSTANT: [&str; 62] = [
 
 /// What only a slow machine or disk fills, what instances of one machine read from each other's
 /// memory instead of asking, what a copy for a reader waits for only where structure changes, what
-/// needs more redo than this test makes (a write for another's checkpoint, the next log file), and
-/// what a transaction reads from disk behind its first change.
-const SELDOM: [&str; 32] = [
+/// needs more redo than this test makes (a write for another's checkpoint, the next log file), what
+/// a transaction reads from disk behind its first change, and the plan of what takes long.
+const SELDOM: [&str; 41] = [
     "v$current_block_server.pin100",
     "v$current_block_server.pin1000",
     "v$current_block_server.pin10000",
@@ -118,6 +126,15 @@ const SELDOM: [&str; 32] = [
     "v$transaction.cr_get",
     "v$transaction.phy_io",
     "v$process.latchwait",
+    "v$latch_parent.misses",
+    "v$latch_parent.sleeps",
+    "v$latch_parent.spin_gets",
+    "v$latch_parent.wait_time",
+    "v$ges_resource.on_grant_q",
+    "v$waitstat.time",
+    "v$filestat.readtim",
+    "v$filestat.singleblkrdtim",
+    "v$session_longops.sql_plan_hash_value",
     "v$undostat.maxquerylen",
     "v$undostat.ssolderrcnt",
     "v$undostat.tuned_undoretention",
@@ -135,10 +152,15 @@ const EVENTS: [&str; 9] = [
     "direct path read temp",
     "direct path write temp",
 ];
-const STATISTICS: [&str; 11] = [
+const STATISTICS: [&str; 16] = [
     "bytes received via SQL*Net from client",
     "bytes sent via SQL*Net to client",
     "SQL*Net roundtrips to/from client",
+    "logons current",
+    "opened cursors current",
+    "session cursor cache count",
+    "sorts (disk)",
+    "parse time cpu",
     "DB time",
     "CPU used by this session",
     "connection management call elapsed time",
@@ -310,6 +332,9 @@ async fn plan_again(client: &Client) {
     client.query(&pinned, &[]).await.expect("a count");
     client.batch_execute("create index on public.pinned (a)").await.expect("an index");
     client.query(&pinned, &[]).await.expect("a count by another plan");
+    let kept = "prepare kept as select count(*) from public.held; execute kept; \
+                declare kept cursor with hold for select 1";
+    client.batch_execute(kept).await.expect("a statement and a cursor that stay");
 }
 
 /// Takes values of sequences that have nothing in common, of one more than once.
@@ -346,6 +371,24 @@ async fn spill(db: &Db) -> Vec<Client> {
         clients.push(client);
     }
     clients
+}
+
+/// Sessions tell of operations of their own, one of them of more than a second.
+async fn tell_of_operations(db: &Db) {
+    let clients = [connect(db, 1).await, connect(db, 1).await];
+    for (client, (name, n, sleep)) in
+        clients.iter().zip([("load", 1, "dbms_session.sleep(1.2);"), ("check", 2, "")])
+    {
+        let call = |sofar: i32| {
+            format!(
+                "dbms_application_info.set_session_longops(r, s, '{name}', {n}, {n}, {sofar}, \
+                 {n}0, 'all of {name}', '{name}s');"
+            )
+        };
+        let (first, last) = (call(1), call(n + 1));
+        let block = format!("declare r int := -1; s int; begin {first} {sleep} {last} end;");
+        client.batch_execute(&block).await.expect("a session tells of an operation");
+    }
 }
 
 /// Fails unless `sql` gives each of `names`; notes them.
@@ -395,6 +438,7 @@ async fn every_column_of_every_view_moves() {
     }
     writer.batch_execute("commit").await.unwrap();
     talk(&clients[0]).await;
+    tell_of_operations(&db).await;
     plan_again(&clients[0]).await;
     draw(&clients[0]).await;
     end_another(&db, &clients[0]).await;

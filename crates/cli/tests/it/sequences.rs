@@ -122,3 +122,35 @@ fn a_crash_loses_values_and_repeats_none() {
     let last = last_number(&db, "survivor");
     assert!(last >= 200, "{last}");
 }
+
+/// The cache of an ordered sequence belongs to all instances, and is lost with the one that has it.
+#[test]
+fn an_ordered_sequences_values_come_in_order_from_a_cache() {
+    let db = Db::open(2);
+    db.sql(1, "create sequence ordered cache 20 order");
+    let mut story = String::new();
+    for (k, count) in [(1, 3), (2, 3), (1, 1), (2, 13), (1, 1)] {
+        take(&db, k, "ordered", count, &mut story);
+    }
+    assert_eq!(
+        story,
+        "\
+instance 1 takes 1-3, highwater 20
+instance 2 takes 4-6, highwater 20
+instance 1 takes 7, highwater 20
+instance 2 takes 8-20, highwater 20
+instance 1 takes 21, highwater 40
+"
+    );
+    let waits = "select count(*) > 0 from gv$system_event where event = 'DFS lock handle'";
+    assert_eq!(db.sql(1, waits), "t");
+    // Other rules begin where the old ones have taken values to.
+    db.sql(2, "alter sequence ordered increment by 10");
+    let next = "select nextval('ordered')";
+    let values: Vec<i64> = [1, 2].map(|k| db.sql(k, next).parse().unwrap()).into();
+    assert!(values[0] >= 31 && values[1] == values[0] + 10, "{values:?}");
+    let high = last_number(&db, "ordered");
+    db.signal(1, nix::sys::signal::Signal::SIGKILL);
+    let after: i64 = db.sql(2, next).parse().unwrap();
+    assert!(after == high + 10 || after == values[1] + 10, "{after} behind {values:?}, {high}");
+}

@@ -1,6 +1,6 @@
 //! `skein sql`: who somebody is, and what may not be seen of it.
 
-use crate::db::Db;
+use crate::db::{Db, PASSWORD};
 use crate::shell::typed;
 
 #[test]
@@ -43,4 +43,18 @@ select count(*) as c from t;
     assert!(err.contains(&place), "{err}");
     assert!(!out.contains("tiger") && !err.contains("tiger"), "{out}{err}");
     assert!(!out.contains("wrong") && !err.contains("wrong"), "{out}{err}");
+}
+
+#[test]
+fn lines_that_come_to_a_terminal_in_one_go_are_all_run() {
+    let db = Db::open(1);
+    let shell = db.skein("sql");
+    let mut words = vec![shell.get_program().to_string_lossy().into_owned()];
+    words.extend(shell.get_args().map(|arg| format!("'{}'", arg.to_string_lossy())));
+    let mut terminal = std::process::Command::new("script");
+    terminal.args(["-qec", &words.join(" "), "/dev/null"]).env("SKEIN_PASSWORD", PASSWORD);
+    terminal.env("SKEIN_HISTORY", db.dir().join("history"));
+    let text = "select 'first' || 1 as a;\nselect 'second' || 2\n as a;\nexit\n";
+    let (good, out, err) = typed(&mut terminal, text);
+    assert!(good && out.contains("first1") && out.contains("second2"), "{out}{err}");
 }

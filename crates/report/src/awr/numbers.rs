@@ -106,7 +106,8 @@ pub enum Problem {
         begin: i64,
         end: i64,
         at: String,
-        instead: Option<(i64, i64)>,
+        /// Pairs of one start, in their order.
+        instead: Vec<(i64, i64)>,
     },
 }
 
@@ -133,10 +134,12 @@ impl fmt::Display for Problem {
                     "instance {instance} was started anew at {at}, between snapshots {begin} and \
                      {end}: its counters began at zero then"
                 )?;
-                match instead {
-                    Some((from, to)) => write!(f, "; a report is possible from {from} to {to}"),
-                    None => f.write_str("; no two snapshots in between are of one start"),
+                if instead.is_empty() {
+                    return f.write_str("; no two snapshots in between are of one start");
                 }
+                let pairs = instead.iter().map(|(from, to)| format!("from {from} to {to}"));
+                let pairs: Vec<String> = pairs.collect();
+                write!(f, "; a report is possible {}", pairs.join(", or "))
             }
         }
     }
@@ -427,7 +430,7 @@ fn listed(numbers: &BTreeSet<i64>) -> String {
 /// The two newest snapshots that an instance, or any, is in, of one start.
 ///
 /// # Errors
-/// [`Problem::NoSnapshots`].
+/// [`Problem::NoSnapshots`]; [`Problem::Restarted`] if the newest is the first of its start.
 pub fn newest_pair(
     snapshots: &[SnapshotRow],
     instance: Option<i64>,
@@ -441,8 +444,16 @@ pub fn newest_pair(
         row.snap_id < end
             && now.iter().any(|n| (n.instance, n.startup_us) == (row.instance, row.startup_us))
     };
-    let begin = snapshots.iter().filter(same).map(|row| row.snap_id).max();
-    Ok((begin.ok_or(Problem::NoSnapshots)?, end))
+    if let Some(begin) = snapshots.iter().filter(same).map(|row| row.snap_id).max() {
+        return Ok((begin, end));
+    }
+    // The first one of all, of an instance that is in the newest.
+    let older = snapshots.iter().filter(of).filter(|row| {
+        row.snap_id < end && now.iter().any(|newest| newest.instance == row.instance)
+    });
+    let first = older.min_by_key(|row| row.snap_id).ok_or(Problem::NoSnapshots)?;
+    both(snapshots, first.instance, first.snap_id, end)?;
+    Ok((first.snap_id, end))
 }
 
 /// Checks that two snapshots are there and in order.
@@ -543,7 +554,8 @@ fn both(
         let (first, last) = (*ids.iter().min()?, *ids.iter().max()?);
         (first < last).then_some((first, last))
     });
-    let instead = pairs.max_by_key(|(first, last)| last - first);
+    let mut instead: Vec<(i64, i64)> = pairs.collect();
+    instead.sort_unstable();
     Err(Problem::Restarted { instance, begin, end, at: to.startup.clone(), instead })
 }
 

@@ -315,10 +315,10 @@ fn counters_of_two_starts_are_never_subtracted() {
         snapshot(5, 2, 40, 9),
     ];
     let refused = Interval::new(&input, 1, 5, Some(1)).expect_err("it was restarted");
-    let (at, instead) = ("2026-11-26 11:00:00".to_owned(), Some((3, 5)));
+    let (at, instead) = ("2026-11-26 11:00:00".to_owned(), vec![(1, 2), (3, 5)]);
     assert_eq!(refused, Problem::Restarted { instance: 1, begin: 1, end: 5, at, instead });
     let said = refused.to_string();
-    assert!(said.contains("a report is possible from 3 to 5"), "{said}");
+    assert!(said.ends_with("a report is possible from 1 to 2, or from 3 to 5"), "{said}");
     let alone = Interval::new(&input, 2, 3, Some(1)).expect_err("it was restarted").to_string();
     assert!(alone.contains("no two snapshots in between are of one start"), "{alone}");
     // Of all, the one that was not restarted; the other is named.
@@ -354,7 +354,10 @@ fn the_newest_pair_is_of_one_start() {
     ];
     assert_eq!(newest_pair(&all[..2], None), Ok((1, 2)));
     assert_eq!(newest_pair(&all, None), Ok((2, 3)));
-    assert_eq!(newest_pair(&all, Some(1)), Err(Problem::NoSnapshots));
+    let restarted = newest_pair(&all, Some(1)).expect_err("another start").to_string();
+    assert!(restarted.starts_with("instance 1 was started anew at "), "{restarted}");
+    assert!(restarted.ends_with("a report is possible from 1 to 2"), "{restarted}");
+    assert_eq!(newest_pair(&all[..1], None), Err(Problem::NoSnapshots));
     assert_eq!(newest_pair(&all, Some(2)), Ok((2, 3)));
 }
 

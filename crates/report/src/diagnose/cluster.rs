@@ -7,8 +7,13 @@ use crate::awr::sql::statements;
 
 /// A part of the wait is its cause if it is so much of it,
 const PART_MIN: f64 = 0.5;
-/// and takes so long for a block: what is shorter is what a block costs.
+/// and takes so long for a block. The way and a redo write have a length where all is well: what is
+/// shorter is what a block costs.
 const PART_MS_MIN: f64 = 1.0;
+/// The same for what takes microseconds where all is well: queues, work on a block, pins.
+const SHORT_MS_MIN: f64 = 0.1;
+/// An LMS is blamed if so much of what all of them let requests lie is its own.
+const LMS_PART_MIN: f64 = 0.3;
 
 /// Where the time of the blocks went that one instance got from another.
 #[derive(Clone, Debug)]
@@ -67,12 +72,13 @@ fn pairs(case: &Case<'_>) -> Vec<Pair> {
     all
 }
 
-/// Pairs whose wait is mostly one of its parts, by their sender.
-fn mostly(case: &Case<'_>, part: usize) -> Vec<(i64, Vec<Pair>)> {
+/// Pairs whose wait is mostly one of its parts, which is not shorter than `ms_min` for a block, by
+/// their sender.
+fn mostly(case: &Case<'_>, part: usize, ms_min: f64) -> Vec<(i64, Vec<Pair>)> {
     let mut senders: Vec<(i64, Vec<Pair>)> = Vec::new();
     for pair in pairs(case) {
         let us = pair.parts_us[part];
-        if us < PART_MIN * pair.total_us || ms_each(us, pair.blocks) < PART_MS_MIN {
+        if us < PART_MIN * pair.total_us || ms_each(us, pair.blocks) < ms_min {
             continue;
         }
         match senders.iter_mut().find(|(from, _)| *from == pair.from) {
@@ -132,7 +138,7 @@ pub(super) fn flush(case: &Case<'_>) -> Vec<Finding> {
             remedy: format!("look at the devices of instance {from}'s redo log, and their path."),
         }
     };
-    mostly(case, PART).into_iter().map(finding).collect()
+    mostly(case, PART, PART_MS_MIN).into_iter().map(finding).collect()
 }
 
 /// Requests and blocks that lie in the queue of an LMS: it does not get to run, or there is too
@@ -140,8 +146,13 @@ pub(super) fn flush(case: &Case<'_>) -> Vec<Finding> {
 pub(super) fn lms_queue(case: &Case<'_>) -> Vec<Finding> {
     let mut late: Vec<(Option<i64>, f64, Vec<String>)> = Vec::new();
     for pair in pairs(case) {
+        // Several that are late make one wait: the sum decides, and each is blamed for its part.
+        let sum: f64 = pair.lms_us.iter().sum();
+        if sum < PART_MIN * pair.total_us || ms_each(sum, pair.blocks) < SHORT_MS_MIN {
+            continue;
+        }
         for (whose, us) in [Some(pair.from), Some(pair.to), None].into_iter().zip(pair.lms_us) {
-            if us < PART_MIN * pair.total_us || ms_each(us, pair.blocks) < PART_MS_MIN {
+            if us < LMS_PART_MIN * sum {
                 continue;
             }
             match late.iter_mut().find(|(known, ..)| *known == whose) {
@@ -198,7 +209,7 @@ pub(super) fn master_queue(case: &Case<'_>) -> Vec<Finding> {
                 .to_owned(),
         }
     };
-    mostly(case, PART).into_iter().map(finding).collect()
+    mostly(case, PART, SHORT_MS_MIN).into_iter().map(finding).collect()
 }
 
 fn idle_processors(case: &Case<'_>, instance: i64) -> Option<String> {
@@ -236,7 +247,7 @@ pub(super) fn lms_work(case: &Case<'_>) -> Vec<Finding> {
                     .to_owned(),
         }
     };
-    mostly(case, PART).into_iter().map(finding).collect()
+    mostly(case, PART, SHORT_MS_MIN).into_iter().map(finding).collect()
 }
 
 /// What is left is the way there and back.
@@ -253,7 +264,7 @@ pub(super) fn interconnect(case: &Case<'_>) -> Vec<Finding> {
         remedy: "look at the interconnect, and whether the asking instance gets processor time."
             .to_owned(),
     };
-    mostly(case, PART).into_iter().map(finding).collect()
+    mostly(case, PART, PART_MS_MIN).into_iter().map(finding).collect()
 }
 
 /// Blocks in use where they are asked for.
@@ -268,7 +279,7 @@ pub(super) fn pins(case: &Case<'_>) -> Vec<Finding> {
         evidence: pairs.iter().map(Pair::told).collect(),
         remedy: "keep the work on the same blocks on one instance.".to_owned(),
     };
-    mostly(case, PART).into_iter().map(finding).collect()
+    mostly(case, PART, SHORT_MS_MIN).into_iter().map(finding).collect()
 }
 
 /// Events of sessions that want the same blocks at the same time.
