@@ -150,8 +150,10 @@ async fn take_common(
         None => refill(ctx, core, def, slot, def.cache.unsigned_abs().min(COMMON_MAX)).await?,
     };
     let value = range.take().ok_or_else(|| Error::SequenceExhausted(def.name.clone()))?;
+    // Taken by rules that this session does not know yet: nobody else may go on from there by its.
+    let left = if range.increment == def.increment { range } else { Range::default() };
     // Before it is handed out: whoever comes next goes on behind it.
-    turn.set_common(def, range)?;
+    turn.set_common(def, left)?;
     turns.end(turn, asked, slot);
     // The others may have put this instance out, and gone on.
     core.check_deadline();
@@ -165,7 +167,8 @@ fn common_wait(def: &SequenceDef) -> (WaitEvent, [u64; 3]) {
 /// Takes new values unless another session did meanwhile.
 async fn fill(ctx: &Ctx, core: &Arc<Core>, def: &SequenceDef, slot: &Slot) -> Result<()> {
     let p = [enq_p1(*b"SQ", ENQUEUE_X), u64::from(def.obj.0), 0];
-    let _turn = ctx.wait_or_cancel(WaitEvent::EnqSq, p, slot.refill.lock()).await?;
+    let mut turns = ctx.wait_or_cancel(WaitEvent::EnqSq, p, slot.refill.lock()).await?;
+    turns.give_up();
     if !slot.is_empty(def.generation) {
         return Ok(());
     }
@@ -252,15 +255,20 @@ pub async fn setval(
     let mut turns = ctx.wait_or_cancel(WaitEvent::EnqSq, p, slot.refill.lock()).await?;
     let common = match def.has_common_cache() && core.table_locks.values().is_some() {
         true => Some(turns.begin(ctx, txn, def, common_wait(def)).await?),
-        false => None,
+        false => {
+            turns.give_up();
+            None
+        }
     };
+    // First, for the change may be durable where its end is not waited for; what is lost is a gap.
+    if let Some(turn) = &common {
+        turn.set_common(def, Range::default())?;
+    }
     let own = autonomous(core);
     let done = set(ctx, &own, def, value, used).await;
     let value = finish(ctx, &own, done).await?;
     slot.put(Range::default(), def.generation);
-    if let Some(turn) = common {
-        turn.set_common(def, Range::default())?;
-    }
+    drop(common);
     Ok(value)
 }
 

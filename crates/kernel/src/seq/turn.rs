@@ -96,17 +96,23 @@ impl Turns {
         def: &SequenceDef,
         (event, p): (WaitEvent, [u64; 3]),
     ) -> Result<Turn> {
-        if let Some(turn) = self.kept.take() {
+        let core = txn.core();
+        let resource = sequence_resource(def.obj, def.has_common_cache());
+        // One by other rules is over: whoever asks by these waits for another enqueue.
+        if let Some(turn) = self.kept.take().filter(|turn| turn.resource == resource) {
             return Ok(turn);
         }
-        let core = txn.core();
-        let common = def.has_common_cache();
-        let (resource, number) = (sequence_resource(def.obj, common), core.session_number());
+        let number = core.session_number();
         let who = Holder { id: number, same: None };
         let turn = Turn { core: core.clone(), resource, number, left: LENT_VALUES };
         let locked = core.lock_resource(ctx, txn, who, resource, TmMode::X, LockWait::Wait);
         ctx.wait_over(event, p, locked).await?;
         Ok(turn)
+    }
+
+    /// The turn that is kept ends, if there is one.
+    pub fn give_up(&mut self) {
+        self.kept = None;
     }
 
     /// A value has been taken, which was asked for at `asked`.
@@ -124,10 +130,10 @@ impl Turns {
         let (env, slot) = (core.env.clone(), slot.clone());
         core.env.spawn_task("sequence turn", Lane::Serve, async move {
             env.sleep(IDLE).await;
-            // Whoever has the right to take values here is using the turn, and ends it.
-            if let Ok(mut turns) = slot.refill.try_lock() {
-                turns.kept.take_if(|turn| (turn.number, turn.left) == (number, left));
-            }
+            // Whoever takes values meanwhile leaves another count behind; who has the right for
+            // something else, or gives up, leaves the turn as it is.
+            let mut turns = slot.refill.lock().await;
+            turns.kept.take_if(|turn| (turn.number, turn.left) == (number, left));
         });
     }
 }

@@ -380,7 +380,7 @@ impl Work {
     }
 
     /// Waits of clients' sessions that were no idleness, µs.
-    fn waits_us(&self) -> f64 {
+    pub(crate) fn waits_us(&self) -> f64 {
         let Some(table) = self.table("wrh$_system_event") else { return 0.0 };
         let busy = table.rows.iter().filter(|row| !is_idle(row));
         busy.map(|row| table.added(row, "time_waited_micro_fg")).sum()

@@ -1,9 +1,9 @@
 //! Rules about blocks that instances send each other: what a wait for one consisted of.
 
+use super::statements::users;
 use super::{Case, Finding, ms_each};
 use crate::awr::SPLIT;
 use crate::awr::page::{count, number, percent};
-use crate::awr::sql::statements;
 
 /// A part of the wait is its cause if it is so much of it,
 const PART_MIN: f64 = 0.5;
@@ -175,8 +175,8 @@ pub(super) fn lms_queue(case: &Case<'_>) -> Vec<Finding> {
         Finding {
             cost_us: us,
             sentence: format!(
-                "{of} does not get to its work in time: what is sent to it lies in its queue for \
-                 longer than all else takes. It lacks processor time there."
+                "{of} does not get to its work in time: most of the wait for a block is time in \
+                 which messages lie in a queue of LMS. It lacks processor time there."
             ),
             evidence,
             remedy: "take load off the processors there, or let LMS run before others \
@@ -313,10 +313,7 @@ pub(super) fn hot_blocks(case: &Case<'_>) -> Vec<Finding> {
             format!("{name}: {} blocks received or waited for", count(*value))
         }),
     );
-    let mut users = statements(&case.all);
-    users.retain(|statement| statement.cluster_us > 0.0);
-    users.sort_by(|a, b| b.cluster_us.total_cmp(&a.cluster_us));
-    evidence.extend(users.iter().take(3).map(|s| super::statements::named(case, s)));
+    evidence.extend(users(case, |statement| statement.cluster_us));
     vec![Finding {
         cost_us: us,
         sentence: format!("sessions wait for blocks that others are using, of {object} above all."),

@@ -1,6 +1,7 @@
 //! Rules about what a single instance has too: commits, locks, log space, reads, indexes.
 
 use super::sequences::most_loaded;
+use super::statements::users;
 use super::{Case, Finding, event_of, ms_each};
 use crate::awr::Work;
 use crate::awr::page::{count, number, percent};
@@ -12,10 +13,59 @@ const WRITE_PART: f64 = 0.6;
 /// Waits for commits are those of sequences' refills if these are so much of both.
 const REFILLS_PART: f64 = 0.5;
 
-/// What is waited for where neither the device nor the other instances are slow: commits are many.
-/// Each refill of a sequence is one too; whose they are decides what is to be done.
-fn many_commits(work: &Work, us: f64, evidence: &mut Vec<String>) -> (f64, String, String) {
-    let k = work.instance;
+/// Why commits take long.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Cause {
+    Writes,
+    /// The others acknowledge later than the redo is on disk.
+    Acknowledged,
+    Many,
+    /// Of this sequence.
+    Refills(String),
+}
+
+impl Cause {
+    /// The sentence and what is to be done; `on`: the instances.
+    fn told(&self, on: &str) -> (String, String) {
+        let (sentence, remedy) = match self {
+            Cause::Writes => (
+                format!("commits on {on} wait for slow writes of the redo log."),
+                "a faster device for the redo log.",
+            ),
+            Cause::Acknowledged => (
+                format!(
+                    "commits on {on} wait for the other instances to acknowledge them when their \
+                     redo is on disk already."
+                ),
+                "look at the processors of all instances and whether their LMS get to run, and at \
+                 the interconnect.",
+            ),
+            Cause::Many => (
+                format!("clients of {on} wait for their commits; a single write is not slow."),
+                "commit less often: several rows in one transaction.",
+            ),
+            Cause::Refills(name) => {
+                let sentence = format!(
+                    "clients of {on} wait for refills of sequence {name} to be on disk, hardly for \
+                     their commits."
+                );
+                return (sentence, format!("alter sequence {name} cache 1000."));
+            }
+        };
+        (sentence, remedy.to_owned())
+    }
+}
+
+/// One cause on one instance.
+struct Waited {
+    cause: Cause,
+    us: f64,
+    evidence: Vec<String>,
+}
+
+/// What is waited for where the device is not slow: commits are many. Each refill of a sequence is
+/// one too; whose they are decides what is to be done.
+fn many_commits(work: &Work, us: f64, mut evidence: Vec<String>) -> Waited {
     let users = work.stat("user commits").unwrap_or(0.0);
     let refills = work.table("wrh$_sequences").map_or(0.0, |table| table.sum("loads"));
     let part = if refills > 0.0 { refills / (users + refills) } else { 0.0 };
@@ -27,70 +77,78 @@ fn many_commits(work: &Work, us: f64, evidence: &mut Vec<String>) -> (f64, Strin
         ));
     }
     let Some((name, loads)) = most_loaded(work).filter(|_| part >= REFILLS_PART) else {
-        let sentence =
-            format!("clients of instance {k} wait for their commits; a single write is not slow.");
-        let remedy = "commit less often: several rows in one transaction.";
-        return (us * (1.0 - part), sentence, remedy.to_owned());
+        return Waited { cause: Cause::Many, us: us * (1.0 - part), evidence };
     };
     evidence.push(format!("sequence {name} was refilled {} times", count(loads)));
-    let sentence = format!(
-        "clients of instance {k} wait for refills of sequence {name} to be on disk, hardly for \
-         their commits."
-    );
-    (us * part, sentence, format!("alter sequence {name} cache 1000."))
+    Waited { cause: Cause::Refills(name), us: us * part, evidence }
 }
 
-/// Commits that wait for their redo to be on disk.
-pub(super) fn commits(case: &Case<'_>) -> Vec<Finding> {
-    let mut all = Vec::new();
-    for work in &case.interval.works {
-        let (commits, us) = event_of(work, "log file sync");
-        if commits <= 0.0 {
-            continue;
-        }
-        let written = work.table("wrh$_system_event").and_then(|table| {
-            let row = table.row("log file parallel write")?;
-            Some((table.added(row, "total_waits"), table.added(row, "time_waited_micro")))
-        });
-        let (writes, write_us) = written.unwrap_or((0.0, 0.0));
-        let (sync_ms, write_ms) = (ms_each(us, commits), ms_each(write_us, writes));
-        let mut evidence = vec![format!(
-            "instance {}: {} waits for `log file sync`, {} ms each; {} writes of redo, {} ms each",
-            work.instance,
-            count(commits),
-            number(sync_ms, 2),
-            count(writes),
-            number(write_ms, 2)
-        )];
-        let acks = work.stat("redo write broadcast ack count").unwrap_or(0.0);
-        let ack_us = work.stat_us("redo write broadcast ack time").unwrap_or(0.0);
-        if acks > 0.0 {
-            evidence.push(format!(
-                "the other instances took {} ms to acknowledge a commit",
-                number(ms_each(ack_us, acks), 2)
-            ));
-        }
-        // The others are asked while the redo is written: only what goes on behind that is theirs.
-        let beyond_us = (us - write_ms * 1_000.0 * commits).max(0.0);
-        let k = work.instance;
-        let (cost_us, sentence, remedy) = if write_ms >= REDO_WRITE_MS
-            && write_ms >= WRITE_PART * sync_ms
-        {
-            let sentence = format!("commits on instance {k} wait for slow writes of the redo log.");
-            (us, sentence, "a faster device for the redo log.".to_owned())
-        } else if acks > 0.0 && beyond_us.min(ack_us) >= WRITE_PART * us {
-            let sentence = format!(
-                "commits on instance {k} wait for the other instances to acknowledge them."
-            );
-            let remedy = "look at the processors of all instances and whether their LMS get to run, \
-                          and at the interconnect.";
-            (beyond_us.min(ack_us), sentence, remedy.to_owned())
-        } else {
-            many_commits(work, us, &mut evidence)
-        };
-        all.push(Finding { cost_us, sentence, evidence, remedy });
+/// What commits of an instance wait for: their redo, and what goes on behind that.
+fn commits_of(work: &Work) -> Vec<Waited> {
+    let (commits, us) = event_of(work, "log file sync");
+    if commits <= 0.0 {
+        return Vec::new();
+    }
+    let written = work.table("wrh$_system_event").and_then(|table| {
+        let row = table.row("log file parallel write")?;
+        Some((table.added(row, "total_waits"), table.added(row, "time_waited_micro")))
+    });
+    let (writes, write_us) = written.unwrap_or((0.0, 0.0));
+    let (sync_ms, write_ms) = (ms_each(us, commits), ms_each(write_us, writes));
+    let synced = format!(
+        "instance {}: {} waits for `log file sync`, {} ms each; {} writes of redo, {} ms each",
+        work.instance,
+        count(commits),
+        number(sync_ms, 2),
+        count(writes),
+        number(write_ms, 2)
+    );
+    let slow = write_ms >= REDO_WRITE_MS && write_ms >= WRITE_PART * sync_ms;
+    let mut all = vec![match slow {
+        true => Waited { cause: Cause::Writes, us, evidence: vec![synced.clone()] },
+        false => many_commits(work, us, vec![synced.clone()]),
+    }];
+    // The others are asked while the redo is written, and both waits are counted: what goes on
+    // behind the write is the acknowledgements' alone.
+    let (acks, ack_us) = event_of(work, "wait for scn ack");
+    if ack_us > us {
+        let acknowledged = format!(
+            "{} waits for the other instances to acknowledge (`wait for scn ack`), {} ms each",
+            count(acks),
+            number(ms_each(ack_us, acks), 2)
+        );
+        let evidence = vec![synced, acknowledged];
+        all.push(Waited { cause: Cause::Acknowledged, us: ack_us - us, evidence });
     }
     all
+}
+
+/// Commits that wait for their redo to be on disk. One cause on several instances is one finding:
+/// each part alone may be too small to be told.
+pub(super) fn commits(case: &Case<'_>) -> Vec<Finding> {
+    let mut causes: Vec<(Vec<String>, Waited)> = Vec::new();
+    for work in &case.interval.works {
+        for waited in commits_of(work) {
+            let k = work.instance.to_string();
+            match causes.iter_mut().find(|(_, known)| known.cause == waited.cause) {
+                Some((instances, known)) => {
+                    instances.push(k);
+                    known.us += waited.us;
+                    known.evidence.extend(waited.evidence);
+                }
+                None => causes.push((vec![k], waited)),
+            }
+        }
+    }
+    let finding = |(instances, waited): (Vec<String>, Waited)| {
+        let on = match &instances[..] {
+            [one] => format!("instance {one}"),
+            all => format!("instances {}", all.join(", ")),
+        };
+        let (sentence, remedy) = waited.cause.told(&on);
+        Finding { cost_us: waited.us, sentence, evidence: waited.evidence, remedy }
+    };
+    causes.into_iter().map(finding).collect()
 }
 
 /// Segments with something in a statistic, the most first.
@@ -121,10 +179,7 @@ pub(super) fn row_locks(case: &Case<'_>) -> Vec<Finding> {
     evidence.extend(case.beside.blockers.iter().take(3).map(|(instance, sid, samples)| {
         format!("session {sid} of instance {instance} held the lock in {samples} samples")
     }));
-    let mut users = crate::awr::sql::statements(&case.all);
-    users.retain(|statement| statement.application_us > 0.0);
-    users.sort_by(|a, b| b.application_us.total_cmp(&a.application_us));
-    evidence.extend(users.iter().take(3).map(|s| super::statements::named(case, s)));
+    evidence.extend(users(case, |statement| statement.application_us));
     let whose = tables.first().map_or(String::new(), |(name, _)| format!(", of {name} above all"));
     vec![Finding {
         cost_us: us,

@@ -9,6 +9,7 @@
 
 mod cluster;
 mod database;
+mod host;
 mod sequences;
 mod statements;
 
@@ -92,7 +93,7 @@ pub(crate) fn ms_each(us: f64, count: f64) -> f64 {
 type Rule = fn(&Case<'_>) -> Vec<Finding>;
 
 /// The rules there are, by what each looks for.
-const RULES: [(&str, Rule); 16] = [
+const RULES: [(&str, Rule); 17] = [
     ("a slow log writer elsewhere", cluster::flush),
     ("LMS without processor", cluster::lms_queue),
     ("blocks that several want", cluster::master_queue),
@@ -109,6 +110,7 @@ const RULES: [(&str, Rule); 16] = [
     ("right-growing indexes", database::right_growing),
     ("missing indexes", statements::missing_index),
     ("processor", statements::processor),
+    ("no processor free", host::run_queue),
 ];
 
 /// What the rules find, the most costly first.
@@ -151,6 +153,7 @@ fn verdict(interval: &Interval, beside: &Beside) -> Verdict {
         let text = "DB time is what is known of it: waits, and processor time if it is counted.";
         remarks.push(text.to_owned());
     }
+    remarks.extend(host::remark(&case));
     remarks.extend(interval.left_out.iter().map(|(_, why)| format!("Left out: {why}.")));
     let quiet = "Nothing limits the cluster: its clients hardly ask for anything.";
     let found = match active < ACTIVE_MIN {

@@ -8,7 +8,7 @@ use crate::awr::sql::{Statement, statements};
 const TEXT_CHARS: usize = 70;
 
 /// A statement as evidence.
-pub(super) fn named(case: &Case<'_>, statement: &Statement) -> String {
+fn named(case: &Case<'_>, statement: &Statement) -> String {
     let text = case.interval.texts.get(&statement.sql_id);
     let text: Vec<&str> = text.map_or(Vec::new(), |text| text.split_whitespace().collect());
     let text: String = text.join(" ").chars().take(TEXT_CHARS).collect();
@@ -18,6 +18,25 @@ pub(super) fn named(case: &Case<'_>, statement: &Statement) -> String {
         count(statement.executions),
         seconds(statement.elapsed_us)
     )
+}
+
+/// What only the database's own statements hold: those that take snapshots, and the console's.
+const OWN: [&str; 3] = ["dbms_workload_repository.", "pg_awr.", "/* skein console */"];
+
+/// Whether it is one that nobody can change, or leave out.
+fn is_own(case: &Case<'_>, statement: &Statement) -> bool {
+    case.interval.texts.get(&statement.sql_id).is_some_and(|text| {
+        let text = text.to_lowercase();
+        OWN.iter().any(|word| text.contains(word))
+    })
+}
+
+/// The clients' statements that have most of something, as evidence.
+pub(super) fn users(case: &Case<'_>, of: fn(&Statement) -> f64) -> Vec<String> {
+    let mut all = statements(&case.all);
+    all.retain(|statement| of(statement) > 0.0 && !is_own(case, statement));
+    all.sort_by(|a, b| of(b).total_cmp(&of(a)));
+    all.iter().take(3).map(|statement| named(case, statement)).collect()
 }
 
 /// Blocks of an execution that are too many for a look-up by an index,
@@ -39,6 +58,7 @@ pub(super) fn missing_index(case: &Case<'_>) -> Vec<Finding> {
             && (GETS_MIN..=GETS_MAX).contains(&of_one)
             && s.gets >= GETS_A_ROW_MIN * s.rows.max(s.executions)
             && s.gets >= GETS_PART_MIN * total
+            && !is_own(case, s)
     };
     let finding = |s: Statement| Finding {
         cost_us: s.elapsed_us,
@@ -76,10 +96,7 @@ pub(super) fn processor(case: &Case<'_>) -> Vec<Finding> {
         seconds(cpu),
         number(case.all.elapsed_s(), 1)
     )];
-    let mut users = statements(&case.all);
-    users.retain(|statement| statement.cpu_us > 0.0);
-    users.sort_by(|a, b| b.cpu_us.total_cmp(&a.cpu_us));
-    evidence.extend(users.iter().take(3).map(|s| named(case, s)));
+    evidence.extend(users(case, |statement| statement.cpu_us));
     let (hard, all) = (case.all.stat("parse count (hard)"), case.all.stat("execute count"));
     if let (Some(hard), Some(all)) = (hard, all)
         && hard > 0.5 * all

@@ -27,7 +27,7 @@ fn interval(tables: &[(&str, &str)]) -> Interval {
                 "sql_id | plan_hash_value | executions | elapsed_time | cpu_time | buffer_gets \
                  | rows_processed | cluster_wait_time | application_wait_time"
             }
-            "wrh$_osstat" => "stat_name | value",
+            "wrh$_osstat" | "wrh$_sys_time_model" => "stat_name | value",
             "wrh$_sequences" => "sequence_owner | sequence_name | loads | load_time",
             "wrh$_seg_stat" => "owner | object_name | object_type | obj | statistic_name | value",
             other => panic!("{other}"),
@@ -163,14 +163,75 @@ fn commits_wait_for_the_device_the_others_or_are_many() {
             write * 100_000
         )
     };
-    let told =
-        |events: &str, stats: &str| told(&found("commits", &[(EVENTS, events), (STATS, stats)]));
-    assert!(told(&events(10, 9), "").starts_with("commits on instance 1 wait for slow writes"));
-    let acks = "1 | redo write broadcast ack count | 100 | 32 | count\n\
-                1 | redo write broadcast ack time | 800000 | 32 | us";
-    assert!(told(&events(10, 1), acks).starts_with("commits on instance 1 wait for the other"));
-    assert!(told(&events(2, 1), "").starts_with("clients of instance 1 wait for their commits"));
-    assert!(found("commits", &[(STATS, acks)]).is_empty());
+    let told = |events: &str| told(&found("commits", &[(EVENTS, events)]));
+    assert!(told(&events(10, 9)).starts_with("commits on instance 1 wait for slow writes"));
+    assert!(told(&events(2, 1)).starts_with("clients of instance 1 wait for their commits"));
+    let acks = |ms: u32| {
+        format!("\n1 | wait for scn ack | Other | 100 | {0} | 100 | {0}", ms * 100_000)
+    };
+    // They are over before the redo is on disk.
+    let early = told(&(events(10, 1) + &acks(8)));
+    assert!(early.starts_with("clients of instance 1 wait for their commits"), "{early}");
+    // They last for longer: the rest is theirs.
+    let late = found("commits", &[(EVENTS, &(events(2, 2) + &acks(7)))]);
+    let [own, others] = &late[..] else { panic!("two findings, not {late:?}") };
+    assert!((own.cost_us - 200_000.0).abs() < 1.0, "{own:?}");
+    assert!(others.sentence.starts_with("commits on instance 1 wait for the other"), "{others:?}");
+    assert!((others.cost_us - 500_000.0).abs() < 1.0, "{others:?}");
+    assert!(found("commits", &[(EVENTS, acks(7).trim())]).is_empty());
+}
+
+#[test]
+fn commits_of_several_instances_are_one_finding() {
+    let events = "1 | log file sync | Commit | 100 | 300000 | 100 | 300000\n\
+                  3 | log file sync | Commit | 100 | 400000 | 100 | 400000";
+    let found = found("commits", &[(EVENTS, events)]);
+    assert!(told(&found).starts_with("clients of instances 1, 3 wait for their commits"));
+    assert!((found[0].cost_us - 700_000.0).abs() < 1.0, "{found:?}");
+}
+
+#[test]
+fn a_machine_that_is_full_is_told_of() {
+    let machine = "3 | IDLE_TIME | 5000\n3 | BUSY_TIME | 95000";
+    let events = "3 | log file sync | Commit | 100 | 1000000 | 100 | 1000000";
+    let model = |ms: u32| format!("3 | DB time | {ms}000\n3 | DB CPU | 2000000");
+    let (much, known) = (model(9_000), model(3_000));
+    let of = |model| [("wrh$_osstat", machine), ("wrh$_sys_time_model", model), (EVENTS, events)];
+    let found_one = found("no processor free", &of(much.as_str()));
+    assert!(told(&found_one).starts_with("sessions of instance 3 could run"), "{found_one:?}");
+    assert!((found_one[0].cost_us - 6_000_000.0).abs() < 1.0, "{found_one:?}");
+    // All of it is known.
+    assert!(found("no processor free", &of(known.as_str())).is_empty());
+    let text = diagnose(&interval(&of(known.as_str())), &Beside::default());
+    assert!(text.contains("that of instance 3 was busy for 95.0 % of the time"), "{text}");
+}
+
+#[test]
+fn statements_of_the_database_itself_are_no_evidence() {
+    let events = "1 | enq: TX - row lock contention | Application | 20 | 9000000 | 20 | 9000000";
+    let sql = "1 | q | 1 | 5 | 5000000 | 1000 | 5 | 5 | 0 | 4000000\n\
+               1 | snap | 1 | 5 | 5000000 | 1000 | 5 | 5 | 0 | 4500000";
+    let mut interval = interval(&[(EVENTS, events), (SQL, sql)]);
+    let text = "call dbms_workload_repository.create_snapshot()".to_owned();
+    interval.texts.insert("snap".to_owned(), text);
+    let (all, beside) = (interval.together(), Beside::default());
+    let case = Case { interval: &interval, all, beside: &beside, db_time_us: 9_000_000.0 };
+    let told = told(&database::row_locks(&case));
+    assert!(told.contains("SQL q (5 executions") && !told.contains("SQL snap"), "{told}");
+}
+
+/// Requests that lie for most of each wait, as much with the sender as with the asker.
+#[test]
+fn a_late_lms_is_named_however_short_the_waits_are() {
+    let split =
+        "1 | 3 | data block | cr | 1000 | 770000 | 20000 | 0 | 0 | 0 | 0 | 0 | 400000 | 350000 | 0";
+    let found_two = found("LMS without processor", &[(SPLIT, split)]);
+    let [sender, asker] = &found_two[..] else { panic!("two findings, not {found_two:?}") };
+    assert!(sender.sentence.starts_with("LMS of instance 3 does not"), "{sender:?}");
+    assert!(asker.sentence.starts_with("LMS of instance 1 does not"), "{asker:?}");
+    let short =
+        "1 | 3 | data block | cr | 1000 | 90000 | 2000 | 0 | 0 | 0 | 0 | 0 | 80000 | 0 | 0";
+    assert!(found("LMS without processor", &[(SPLIT, short)]).is_empty());
 }
 
 /// 200 values of a sequence without a cache, each durable before it is given, and four commits.

@@ -176,3 +176,25 @@ fn one_dies(cache: i64) {
     values.dedup();
     assert_eq!(values.len(), count, "no value twice");
 }
+
+/// A turn that is kept when its sequence is set does not outlive that.
+#[test]
+fn a_turn_ends_though_the_sequence_is_being_set() {
+    let cluster = cluster(81, 1);
+    let taken = Taken::default();
+    take(&cluster, 1, 3, Duration::ZERO, &taken);
+    take(&cluster, 2, 1, Duration::from_micros(1), &taken);
+    assert!(cluster.world.run_until(STUCK, || taken.lock().iter().any(|taken| taken.0 == 1)));
+    let (one, ctx) = session(&cluster, 1);
+    let set = cluster.world.block_on_for(STUCK, async {
+        let txn = begin(&one, &ctx);
+        let def = dict::sequence(&ctx, &txn, "public", "s").await?.expect("the sequence is there");
+        for value in 0..5 {
+            seq::nextval(&ctx, &txn, &def).await?;
+            seq::setval(&ctx, &txn, &def, 1_000 * (value + 1), true).await?;
+        }
+        txn.rollback(&ctx).await
+    });
+    set.expect("no hang").expect("set");
+    assert!(cluster.world.run_until(STUCK, || taken.lock().len() == 4), "the other gets its value");
+}
