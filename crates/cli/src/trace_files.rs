@@ -26,7 +26,7 @@ pub fn follow(observer: &Observer, layout: &Layout, k: u16, set: &str) {
     let node = std::fs::read_to_string("/proc/sys/kernel/hostname");
     let node = node.map_or_else(|_| "localhost".to_owned(), |name| name.trim().to_owned());
     let banner = format!(
-        "Skein {} SQL trace\nNode name:\t{node}\nInstance name:\tskein_{k}\n\
+        "Skein {} SQL trace\nNode name:\t{node}\nInstance name:\tskein{k}\n\
          Redo thread mounted by this instance: {k}\nUnix process pid: {}, image: skein@{node}\n",
         env!("CARGO_PKG_VERSION"),
         std::process::id()

@@ -76,7 +76,8 @@ fn holds_a_trace(text: &[u8]) -> bool {
 /// Sums up trace files.
 pub fn tkprof(arguments: &[String]) -> Result<()> {
     let (mut files, options) = apart(arguments);
-    let (mut shown, mut aggregate, mut output) = (Options::default(), true, None);
+    let (mut shown, mut aggregate) = (Options::default(), true);
+    let (mut output, mut record) = (None, None);
     for (name, value) in options {
         match &*name {
             "sort" => shown.sort = SortKey::parse_list(value).map_err(CliError::usage)?,
@@ -89,6 +90,16 @@ pub fn tkprof(arguments: &[String]) -> Result<()> {
             "waits" => shown.waits = yes(&name, value)?,
             "aggregate" => aggregate = yes(&name, value)?,
             "output" => output = Some(value),
+            "record" => record = Some(value),
+            "width" => {
+                let number = value.parse();
+                let number = number.map_err(|_| CliError::usage("width takes a number"))?;
+                shown.width = Some(number);
+            }
+            "insert" | "table" => {
+                let text = format!("{name} is not supported: the figures are in the report alone");
+                return Err(CliError::usage(text));
+            }
             "explain" => {
                 yes(&name, value).ok().filter(|explain| !explain).ok_or_else(|| {
                     CliError::usage("explain is not supported; use EXPLAIN in a session")
@@ -119,6 +130,9 @@ pub fn tkprof(arguments: &[String]) -> Result<()> {
     }
     let names: Vec<String> = files.iter().map(|file| (*file).to_owned()).collect();
     put(&report::tkprof(&trace, &names, &shown), output, &files)?;
+    if record.is_some() {
+        put(&report::recorded(&trace), record, &files)?;
+    }
     match trace.notes.len() {
         0 => Ok(()),
         1 => Err(CliError::failed("one place of the input could not be read")),
@@ -175,6 +189,8 @@ mod tests {
             "a.trc sys=perhaps",
             "a.trc print=few",
             "a.trc explain=scott/tiger",
+            "a.trc insert=figures.sql",
+            "a.trc width=wide",
             "a.trc colour=red",
             "sys=no",
         ] {
@@ -205,6 +221,13 @@ mod tests {
         std::fs::write(path("two.trc"), "XCTEND rlbk=0, rd_only=1, tim=7\n").expect("written");
         tkprof(&[path("two.trc"), path("report")]).expect("a report");
         assert!(std::fs::exists(path("report.prf")).expect("looked for"));
+        let cursor = "PARSING IN CURSOR #1 len=8 dep=0 uid=10 oct=3 lid=10 tim=1 hv=7 ad='7' \
+                      sqlid='abc'\nselect 1\nEND OF STMT\nEXEC #1:c=0,e=1,tim=7\n";
+        std::fs::write(path("three.trc"), cursor).expect("written");
+        let record = format!("record={}", path("asked.sql"));
+        tkprof(&[path("three.trc"), path("report"), record]).expect("a report");
+        let asked = std::fs::read_to_string(path("asked.sql")).expect("it is there");
+        assert_eq!(asked, "select 1;\n");
         std::fs::write(path("other.trc"), "root:x:0:0\n").expect("written");
         let error = tkprof(&[path("other.trc")]).expect_err("no trace");
         assert!(error.to_string().contains("is no trace file"), "{error}");

@@ -49,8 +49,13 @@ pub(crate) fn misses(out: &mut String, calls: &[Sums; 3]) {
     }
 }
 
+/// Columns before the name of a step.
+const BEFORE_STEP: usize = 34;
+/// Columns that a step has at the least, however narrow the report is.
+const STEP_MIN: usize = 20;
+
 /// Row sources, indented by how deep they are.
-pub(crate) fn sources(out: &mut String, all: &[Source]) {
+pub(crate) fn sources(out: &mut String, all: &[Source], width: Option<usize>) {
     let told = all.iter().map(|source| source.told).max().unwrap_or(0);
     let _ = writeln!(out, "Number of plan statistics captured: {told}\n");
     out.push_str("Rows (1st) Rows (avg) Rows (max)  Row Source Operation\n");
@@ -68,11 +73,15 @@ pub(crate) fn sources(out: &mut String, all: &[Source]) {
             true => format!("(object id {obj})"),
             false => String::new(),
         };
-        let _ = writeln!(
-            out,
-            "{rows:>10} {average:>10} {rows_max:>10}  {:depth$}{operation}{object}",
-            ""
-        );
+        let indent = BEFORE_STEP + depth;
+        let room = width.map_or(usize::MAX, |width| width.saturating_sub(indent).max(STEP_MIN));
+        let step: Vec<char> = operation.chars().chain(object.chars()).collect();
+        let mut pieces = step.chunks(room).map(|piece| piece.iter().collect::<String>());
+        let first = pieces.next().unwrap_or_default();
+        let _ = writeln!(out, "{rows:>10} {average:>10} {rows_max:>10}  {:depth$}{first}", "");
+        for piece in pieces {
+            let _ = writeln!(out, "{:indent$}{piece}", "");
+        }
     }
     out.push('\n');
 }

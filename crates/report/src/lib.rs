@@ -21,7 +21,7 @@ pub use awr::{
     check_pair, newest_pair, refusal_html, report_html, report_text,
 };
 pub use diagnose::{Beside, Sequence, diagnose, diagnose_html};
-pub use tkprof::{Options, SortKey, tkprof};
+pub use tkprof::{Options, SortKey, recorded, tkprof};
 pub use trace::{Note, Trace};
 pub use trcsess::{Filter, trcsess};
 

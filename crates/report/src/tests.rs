@@ -5,7 +5,7 @@ use super::*;
 const FILE: &str = "\
 Skein 0.1.0 SQL trace
 Node name:\tn1
-Instance name:\tskein_1
+Instance name:\tskein1
 
 *** 2026-11-21T10:00:00.000001Z
 *** SESSION ID:(5.7) 2026-11-21T10:00:00.000001Z
@@ -78,11 +78,21 @@ fn the_heaviest_come_first_where_that_is_asked() {
     };
     assert!(order("prsela,exeela,fchela"));
     assert!(order("exeqry"));
+    // User 10 before the database itself.
+    assert!(order("userid"));
     let error = SortKey::parse_list("nonsense").expect_err("no key");
     assert!(error.contains("nonsense"), "{error}");
     let sort = SortKey::parse_list("exerow").expect("a known key");
     let first = report(FILE, &Options { sort, print: Some(1), ..Options::default() });
     assert!(first.contains("insert into t1") && !first.contains("update seq$"));
+}
+
+#[test]
+fn steps_are_as_wide_as_is_asked_and_statements_of_clients_a_script() {
+    let shown = report(FILE, &Options { width: Some(60), ..Options::default() });
+    let step = shown.lines().find(|line| line.contains("LOAD TABLE")).expect("the step");
+    assert_eq!(step.chars().count(), 60, "{shown}");
+    assert_eq!(recorded(&read(FILE)), "insert into t1\nselect t1_seq.nextval from dual;\n");
 }
 
 #[test]

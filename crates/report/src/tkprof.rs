@@ -3,17 +3,34 @@
 //! What it promises: every call that could be read is in exactly one statement and in the totals of
 //! its kind. What it must never do: hide that something could not be read.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use crate::layout;
 use crate::trace::{Statement, Sums, Trace, Waited, add_wait};
 
-/// What statements are sorted by: one figure of one kind of call.
+/// What statements are sorted by.
 #[derive(Clone, Copy, Debug)]
 pub struct SortKey {
     name: &'static str,
-    call: usize,
-    figure: fn(&Sums) -> u64,
+    figure: Figure,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Figure {
+    /// One figure of one kind of call.
+    Call(usize, fn(&Sums) -> u64),
+    /// The number of the user who has parsed it.
+    User,
+}
+
+impl Figure {
+    fn of(self, statement: &Statement) -> u64 {
+        match self {
+            Figure::Call(call, figure) => figure(&statement.calls[call]),
+            Figure::User => statement.uid,
+        }
+    }
 }
 
 fn count(s: &Sums) -> u64 {
@@ -42,10 +59,10 @@ fn misses(s: &Sums) -> u64 {
 }
 
 const fn key(name: &'static str, call: usize, figure: fn(&Sums) -> u64) -> SortKey {
-    SortKey { name, call, figure }
+    SortKey { name, figure: Figure::Call(call, figure) }
 }
 
-const KEYS: [SortKey; 22] = [
+const KEYS: [SortKey; 23] = [
     key("prscnt", 0, count),
     key("prscpu", 0, cpu),
     key("prsela", 0, elapsed),
@@ -68,6 +85,7 @@ const KEYS: [SortKey; 22] = [
     key("fchqry", 2, query),
     key("fchcu", 2, current),
     key("fchrow", 2, rows),
+    SortKey { name: "userid", figure: Figure::User },
 ];
 
 impl SortKey {
@@ -98,11 +116,13 @@ pub struct Options {
     /// Whether statements of the database itself are shown.
     pub sys: bool,
     pub waits: bool,
+    /// Characters of a line of the steps; what is longer goes on below.
+    pub width: Option<usize>,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { sort: Vec::new(), print: None, sys: true, waits: true }
+        Options { sort: Vec::new(), print: None, sys: true, waits: true, width: None }
     }
 }
 
@@ -143,6 +163,29 @@ pub fn tkprof(trace: &Trace, names: &[String], options: &Options) -> String {
     out
 }
 
+/// What clients have asked for, as a script: each text once, in the order of their first use. What
+/// could not be parsed is not in it.
+#[must_use]
+pub fn recorded(trace: &Trace) -> String {
+    /// The field's number of a block of procedural code.
+    const BLOCK: u64 = 47;
+    let mut out = String::new();
+    let asked = |s: &&Statement| s.depth == 0 && s.parse_error.is_none();
+    let mut before = BTreeSet::new();
+    for statement in trace.statements.iter().filter(asked) {
+        let text = statement.text.trim();
+        // One that ran by several plans is several statements.
+        if text.is_empty() || !before.insert(text) {
+            continue;
+        }
+        let _ = match statement.command {
+            BLOCK => writeln!(out, "{text}\n/"),
+            _ => writeln!(out, "{};", text.trim_end_matches(';')),
+        };
+    }
+    out
+}
+
 /// Whether it is the database's own, of whatever depth: procedural code has statements below it
 /// that are its user's.
 fn is_internal(statement: &Statement) -> bool {
@@ -155,9 +198,7 @@ fn shown<'a>(trace: &'a Trace, options: &Options) -> Vec<&'a Statement> {
     let own = |s: &&Statement| options.sys || !is_internal(s);
     let mut all: Vec<&Statement> = trace.statements.iter().filter(listed).filter(own).collect();
     if !options.sort.is_empty() {
-        let weight = |s: &Statement| -> u64 {
-            options.sort.iter().map(|key| (key.figure)(&s.calls[key.call])).sum()
-        };
+        let weight = |s: &Statement| options.sort.iter().map(|key| key.figure.of(s)).sum::<u64>();
         all.sort_by_key(|s| std::cmp::Reverse(weight(s)));
     }
     all.truncate(options.print.unwrap_or(usize::MAX));
@@ -183,7 +224,7 @@ fn statement_block(out: &mut String, statement: &Statement, options: &Options) {
     }
     out.push('\n');
     if !sources.is_empty() {
-        layout::sources(out, sources);
+        layout::sources(out, sources, options.width);
     }
     if options.waits {
         layout::waits(out, waits);

@@ -166,6 +166,8 @@ fn statements_are_shown_by_cost_and_in_full() {
     assert_eq!(plans.iter().map(|row| row["inst_id"].clone()).collect::<Vec<_>>(), [1, 2]);
     let hashes: Vec<_> = plans.iter().map(|row| &row["plan_hash_value"]).collect();
     assert!(hashes[0].as_u64() > Some(0) && hashes[0] == hashes[1], "{hashes:?}");
+    let steps = rows(&opened, "steps");
+    assert!(steps.iter().any(|row| row["operation"] == "TABLE ACCESS"), "{steps:?}");
     let ann = log_on(port, "ann", PASSWORD);
     let opened = get(port, &ann, &format!("/api/statement?sql_id={id}")).json();
     assert_eq!(rows(&opened, "text")[0]["sql_fulltext"], "<insufficient privilege>");

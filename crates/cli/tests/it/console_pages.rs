@@ -119,6 +119,14 @@ fn check_statements(browser: &mut Browser, folder: &Path) {
     browser.wait_for(
         "document.querySelector('pre.text').innerText.includes('select count(*), sum(v) from t')",
     );
+    browser.wait_for(
+        "[...document.querySelectorAll('.steps td.step')].some(c => \
+         c.innerText.includes('SELECT STATEMENT'))",
+    );
+    browser.eval(
+        "[...document.querySelectorAll('.statement-open button')].find(b => \
+         b.innerText === 'Explain').click()",
+    );
     browser.wait_for("document.querySelector('pre.plan').innerText.toLowerCase().includes('scan')");
     browser.wait_for(
         "[...document.querySelectorAll('.statement-open .part')].find(p => \

@@ -20,6 +20,30 @@ const SEGMENTS: [(&str, &[&str]); 9] = [
     ("Segments by Current Blocks Received", &["gc current blocks received"]),
 ];
 
+/// What an instance has counted of a list's statistic, whatever it was done to.
+fn counted(work: &Work, title: &str) -> Option<f64> {
+    match title {
+        "Segments by Logical Reads" => Some(work.gets()),
+        "Segments by Physical Reads" => work.stat("physical reads"),
+        "Segments by DB Blocks Changes" => work.stat("db block changes"),
+        _ => None,
+    }
+}
+
+/// The field's words on how much of it the segments account for.
+fn captured(work: &Work, title: &str, sum: f64) -> Option<String> {
+    let total = counted(work, title).filter(|total| *total > 0.0)?;
+    let what = title.trim_start_matches("Segments by ");
+    let (all, part) = (count(total), percent(sum, total));
+    let rest = match title {
+        "Segments by Physical Reads" => {
+            ": blocks that were read before their first use are no segment's yet"
+        }
+        _ => "",
+    };
+    Some(format!("Total {what}: {all}. Captured segments account for {part} %{rest}."))
+}
+
 /// Owner, name and type of a segment, and what the field writes of one that is no more.
 fn segment(row: &super::numbers::Row) -> Vec<String> {
     match &row.keys[..4] {
@@ -54,7 +78,11 @@ pub(crate) fn segments(work: &Work) -> Vec<Section> {
             cells.extend([count(value), percent(value, total)]);
             grid.row(cells);
         }
-        Section::new(title).grid(grid).unless_empty()
+        let section = match captured(work, title, total) {
+            Some(text) => Section::new(title).note(text),
+            None => Section::new(title),
+        };
+        section.grid(grid).unless_empty()
     };
     SEGMENTS.iter().filter_map(list).collect()
 }
@@ -73,12 +101,13 @@ pub(crate) fn enqueues(work: &Work) -> Option<Section> {
     let by = |row: &super::numbers::Row| {
         table.added(row, "total_req").max(table.added(row, "total_wait"))
     };
-    let asked = table.has("total_req");
     for row in table.top(by) {
         let of = |name: &str| table.added(row, name);
         let [ty, name, reason] = &row.keys[..] else { continue };
         let name = if name.is_empty() { String::new() } else { format!("-{name}") };
         let reason = if reason.is_empty() { String::new() } else { format!(" ({reason})") };
+        // Of what is counted only where it is waited for nobody knows the requests.
+        let asked = of("total_req") > 0.0;
         let requests = |name: &str| if asked { count(of(name)) } else { String::new() };
         let us = of("cum_wait_time") * 1e3;
         grid.row(vec![

@@ -47,8 +47,8 @@ pub(super) fn run_queue(case: &Case<'_>) -> Vec<Finding> {
         (us > 0.0).then(|| Finding {
             cost_us: us,
             sentence: format!(
-                "sessions of instance {k} could run and get no processor: so much of their calls is \
-                 neither processor time nor a wait."
+                "sessions of instance {k} could run and get no processor: so much of their calls \
+                 is neither processor time nor a wait."
             ),
             evidence: vec![
                 format!("the machine was busy for {} % of the time", number(100.0 * part, 1)),

@@ -166,9 +166,8 @@ fn commits_wait_for_the_device_the_others_or_are_many() {
     let told = |events: &str| told(&found("commits", &[(EVENTS, events)]));
     assert!(told(&events(10, 9)).starts_with("commits on instance 1 wait for slow writes"));
     assert!(told(&events(2, 1)).starts_with("clients of instance 1 wait for their commits"));
-    let acks = |ms: u32| {
-        format!("\n1 | wait for scn ack | Other | 100 | {0} | 100 | {0}", ms * 100_000)
-    };
+    let acks =
+        |ms: u32| format!("\n1 | wait for scn ack | Other | 100 | {0} | 100 | {0}", ms * 100_000);
     // They are over before the redo is on disk.
     let early = told(&(events(10, 1) + &acks(8)));
     assert!(early.starts_with("clients of instance 1 wait for their commits"), "{early}");
@@ -229,8 +228,7 @@ fn a_late_lms_is_named_however_short_the_waits_are() {
     let [sender, asker] = &found_two[..] else { panic!("two findings, not {found_two:?}") };
     assert!(sender.sentence.starts_with("LMS of instance 3 does not"), "{sender:?}");
     assert!(asker.sentence.starts_with("LMS of instance 1 does not"), "{asker:?}");
-    let short =
-        "1 | 3 | data block | cr | 1000 | 90000 | 2000 | 0 | 0 | 0 | 0 | 0 | 80000 | 0 | 0";
+    let short = "1 | 3 | data block | cr | 1000 | 90000 | 2000 | 0 | 0 | 0 | 0 | 0 | 80000 | 0 | 0";
     assert!(found("LMS without processor", &[(SPLIT, short)]).is_empty());
 }
 

@@ -66,6 +66,11 @@ const STATEMENT: &str = "select inst_id, plan_hash_value, executions, failed_exe
      (extract(epoch from last_active_time) * 1000)::bigint as active_ms from gv$sqlstats \
      where sql_id = $1 order by inst_id, elapsed_time desc";
 
+/// The steps of its plans that are kept, of each cursor by itself.
+const STEPS: &str = "select plan_hash_value, inst_id, child_number, id, depth, operation, options, \
+     object_name, cardinality, cost, access_predicates, filter_predicates from gv$sql_plan \
+     where sql_id = $1 order by plan_hash_value, inst_id, child_number, id";
+
 const STATEMENT_TEXT: &str = "select sql_fulltext from gv$sqlstats where sql_id = $1 limit 1";
 
 const TEXTS: &str = "select sql_id, max(sql_text) as sql_text from gv$sqlstats \
@@ -115,7 +120,7 @@ fn statements(since_ms: i64) -> Task {
 
 fn statement(sql_id: &str) -> Task {
     let of = |name, text| Part { params: vec![sql_id.to_owned()], ..part(name, text) };
-    Task::Parts(vec![of("text", STATEMENT_TEXT), of("plans", STATEMENT)])
+    Task::Parts(vec![of("text", STATEMENT_TEXT), of("plans", STATEMENT), of("steps", STEPS)])
 }
 
 fn names((sql, objects): (&str, &str)) -> Task {

@@ -17,6 +17,8 @@ const app = {
   maySignal: false,
   // Number of an instance: what is known of it; `open` is false once it no longer answers.
   instances: new Map(),
+  // What pages that were left have counted, by name.
+  kept: new Map(),
 
   async ask(path, body) {
     const limit = path === "/api/snapshot" ? 125000 : 35000;
@@ -117,6 +119,7 @@ function sentence(error) {
 
 async function enter() {
   forget();
+  app.kept.clear();
   await me();
   show(byId("log-on"), false);
   show(byId("console"), true);
@@ -220,11 +223,13 @@ async function ping() {
   if (!byId("console").hidden) pinging = setTimeout(ping, PING_MS);
 }
 
+// A page is asked again after its time, or sooner where it says so.
 async function poll(current) {
   if (page !== current) return;
+  let wait = current.every;
   if (!document.hidden) {
     try {
-      await current.poll();
+      wait = (await current.poll()) ?? wait;
       show(current.trouble, false);
     } catch (error) {
       if (page !== current) return;
@@ -234,7 +239,7 @@ async function poll(current) {
       }
     }
   }
-  if (page === current) polling = setTimeout(() => poll(current), current.every);
+  if (page === current) polling = setTimeout(() => poll(current), wait);
 }
 
 function open() {

@@ -2,7 +2,7 @@
 
 import { splitBar, swatch } from "/chart.js";
 import { bytes, duration, groupBy, h, micros, number, rows } from "/dom.js";
-import { Rates, table } from "/widgets.js";
+import { Rates, resumed, SECOND_LOOK_MS, table } from "/widgets.js";
 
 const PARTS = [
   ["interconnect_us", "Interconnect", "#bcae8e"],
@@ -17,8 +17,8 @@ export function instances(app) {
   const cards = h("div", { class: "grid-3" });
   const matrix = h("div");
   const pairs = h("div");
-  const statistics = new Rates(15000);
-  const traffic = new Rates(60000);
+  const statistics = resumed(app, "statistics", () => new Rates(15000));
+  const traffic = resumed(app, "traffic", () => new Rates(60000));
   let addresses = new Map();
 
   function drawCards() {
@@ -175,6 +175,7 @@ export function instances(app) {
       );
       drawCards();
       drawTraffic();
+      return statistics.seconds === 0 ? SECOND_LOOK_MS : undefined;
     },
   };
 }

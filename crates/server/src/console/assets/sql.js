@@ -3,7 +3,7 @@
 import { CLASS_COLOURS, stackedArea } from "/chart.js";
 import { clock, groupBy, h, micros, number, rows } from "/dom.js";
 import { learn, textOf } from "/names.js";
-import { chips, eventTag, isMarked, table, topList } from "/widgets.js";
+import { chips, eventTag, isMarked, resumed, SECOND_LOOK_MS, table, topList } from "/widgets.js";
 
 // What statements are compared by: column, title, whether it is time, and what it is divided by.
 const METRICS = [
@@ -64,6 +64,15 @@ class Totals {
     }
   }
 
+  // What was known at the last look holds until then: what has run since has been told by it.
+  beginWithLast() {
+    this.begun = this.at;
+    for (const looks of this.looks.values()) {
+      looks.splice(0, looks.length - 1);
+      looks[0].at = this.at;
+    }
+  }
+
   get seconds() {
     return Math.min(this.at - this.begun, RATES_MS) / 1000;
   }
@@ -93,7 +102,7 @@ export function sql(app, opened) {
   let by = "elapsed_time";
   let rate = true;
   let wanted = "";
-  const totals = new Totals();
+  const totals = resumed(app, "statements", () => new Totals());
   const list = h("div", { class: "statements" });
   const head = h("span", { class: "muted small" });
   const modes = chips("figures", [[true, "Last minute"], [false, "Since start"]], rate, (value) => {
@@ -123,9 +132,12 @@ export function sql(app, opened) {
     app.refresh();
   }
 
+  // Until there are rates the totals stand there.
+  const rates = () => rate && totals.seconds > 0;
+
   function top() {
-    const shown = totals.all(rate).filter((q) => q.executions > 0 || q[by] > 0);
-    if (rate) for (const q of shown) for (const name of COUNTERS) q[name] /= totals.seconds || 1;
+    const shown = totals.all(rates()).filter((q) => q.executions > 0 || q[by] > 0);
+    if (rates()) for (const q of shown) for (const name of COUNTERS) q[name] /= totals.seconds || 1;
     return shown.sort((a, b) => b[by] - a[by] || (a.sql_id < b.sql_id ? -1 : 1));
   }
 
@@ -147,12 +159,12 @@ export function sql(app, opened) {
       ...METRICS.map((m) => [
         h("button", { class: "plain sort", "aria-pressed": m === chosen ? "true" : "false", onclick: () => sortBy(m.key) }, m.title),
         m === chosen ? "num chosen" : "num wide",
-        (q) => cell(m, q[m.key], rate),
+        (q) => cell(m, q[m.key], rates()),
       ]),
     ];
-    const measuring = rate && totals.seconds === 0;
-    head.textContent = rate ? `${matches.length} in the last ${Math.round(totals.seconds)} s` : `${matches.length}`;
-    const none = measuring ? "Measuring…" : rate ? "No statement has ended in the last minute." : "None.";
+    const over = rates() ? ` in the last ${Math.max(1, Math.round(totals.seconds))} s` : rate ? " since the start" : "";
+    head.textContent = `${matches.length}${over}`;
+    const none = rates() ? "No statement has ended in the last minute." : "None.";
     list.replaceChildren(table(columns, matches.slice(0, SHOWN), none));
   }
 
@@ -173,6 +185,7 @@ export function sql(app, opened) {
       await learn(app, { sql: top().slice(0, SHOWN).map((q) => q.sql_id) });
       draw();
       await detail?.poll();
+      return totals.seconds === 0 ? SECOND_LOOK_MS : undefined;
     },
   };
 }
@@ -184,6 +197,7 @@ function statement(app, sqlId) {
   const text = h("pre", { class: "text" });
   const facts = h("div");
   const plans = h("div");
+  const steps = h("div");
   const waits = h("div");
   const plan = h("div");
   const chart = stackedArea(classes, { height: 130, compact: true, label: "Sessions that ran it, last hour" });
@@ -197,7 +211,7 @@ function statement(app, sqlId) {
     }
     try {
       const answer = rows((await app.ask("/api/explain", { sql_text: whole })).plan);
-      plan.replaceChildren(h("pre", { class: "plan" }, answer.map((row) => Object.values(row)[0]).join("\n")));
+      plan.replaceChildren(h("h3", null, "EXPLAIN"), h("pre", { class: "plan" }, answer.map((row) => Object.values(row)[0]).join("\n")));
     } catch (error) {
       plan.replaceChildren(h("p", { class: "error" }, `No plan: ${error.message}`));
     }
@@ -258,6 +272,34 @@ function statement(app, sqlId) {
     );
   }
 
+  // The steps of each plan that is kept, as `dbms_xplan` shows them; several instances and cursors
+  // may have the same.
+  function drawSteps(known) {
+    const one = ([hash, list]) => {
+      const own = list.filter((s) => s.inst_id === list[0].inst_id && s.child_number === list[0].child_number);
+      const conditions = (s) =>
+        [["access", s.access_predicates], ["filter", s.filter_predicates]]
+          .filter(([, text]) => text)
+          .map(([kind, text]) => h("div", { class: "code muted small" }, `${"\u00a0".repeat(2 * s.depth + 2)}${kind}: ${text}`));
+      const columns = [
+        ["Id", "num", (s) => s.id],
+        [
+          "Operation",
+          "step",
+          (s) => [
+            h("span", { class: "code" }, "\u00a0".repeat(2 * s.depth) + [s.operation, s.options].filter(Boolean).join(" ")),
+            conditions(s),
+          ],
+        ],
+        ["Name", "step", (s) => h("span", { class: "code" }, s.object_name ?? "")],
+        ["Rows", "num", (s) => number(s.cardinality)],
+        ["Cost", "num", (s) => number(s.cost)],
+      ];
+      return h("div", { class: "part steps" }, h("h3", null, `Plan hash value ${hash}`), table(columns, own, "None."));
+    };
+    steps.replaceChildren(...[...groupBy(known, (s) => s.plan_hash_value)].map(one));
+  }
+
   const part = (heading, ...content) => h("div", { class: "part" }, h("h3", null, heading), content);
   const element = h(
     "section",
@@ -266,21 +308,24 @@ function statement(app, sqlId) {
       "div",
       { class: "head" },
       h("h2", null, "Statement ", h("span", { class: "code" }, sqlId)),
-      h("button", { onclick: explain }, "Plan"),
+      h("button", { onclick: explain }, "Explain"),
       h("a", { href: "#sql" }, "Close"),
     ),
     text,
     part("By instance", facts),
-    h("div", { class: "grid-2" }, part("Waits, last hour", chart.element, waits), h("div", { class: "part" }, h("h3", null, "Plans known"), plans, h("h3", null, "Plan as it would be made now"), plan)),
+    h("div", { class: "grid-2" }, part("Waits, last hour", chart.element, waits), h("div", { class: "part" }, h("h3", null, "Plans known"), plans, plan)),
+    steps,
   );
-  let first = true;
   return {
     element,
     async poll() {
       const answer = await app.ask(`/api/statement?sql_id=${sqlId}`);
       whole = rows(answer.text)[0]?.sql_fulltext ?? "";
       if (text.textContent !== whole && !isMarked(text)) text.textContent = whole || "Its text is not known any more.";
-      if (!isMarked(element)) draw(rows(answer.plans));
+      if (!isMarked(element)) {
+        draw(rows(answer.plans));
+        drawSteps(rows(answer.steps));
+      }
       const shown = await app.ask(`/api/activity?minutes=60&range=whole&sql_id=${sqlId}`);
       const points = [...groupBy(shown.points, (p) => p[0])]
         .map(([t, list]) => ({ t, values: classes.map((_, c) => list.reduce((a, p) => a + p[2][c], 0)) }))
@@ -293,10 +338,6 @@ function statement(app, sqlId) {
           empty: "No sample of the last hour has it.",
         }),
       );
-      if (first && whole) {
-        first = false;
-        await explain();
-      }
     },
   };
 }

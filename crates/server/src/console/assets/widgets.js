@@ -33,6 +33,23 @@ export function table(columns, list, empty) {
   );
 }
 
+// How old figures may be for rates to begin with them, and up to when they just go on.
+const RESUMED_MS = 60000;
+const GOES_ON_MS = 10000;
+// A page that has seen its totals once only looks again after this.
+export const SECOND_LOOK_MS = 1000;
+
+// What a page has counted before it was left, if that is not long ago: else it begins anew.
+export function resumed(app, name, make) {
+  const before = app.kept.get(name);
+  const age = before ? Date.now() - before.at : Infinity;
+  const of = age <= RESUMED_MS ? before : make();
+  // Over a while in which nobody looked: what was then is the beginning.
+  if (of === before && age > GOES_ON_MS) of.beginWithLast();
+  app.kept.set(name, of);
+  return of;
+}
+
 // Totals that only grow, and what they grew by over the last while.
 export class Rates {
   constructor(spanMs) {
@@ -44,6 +61,15 @@ export class Rates {
   add(totals, now = Date.now()) {
     this.kept.push({ at: now, totals });
     while (this.kept.length > 2 && this.kept[1].at < now - this.spanMs) this.kept.shift();
+  }
+
+  // When it was looked last.
+  get at() {
+    return this.kept.at(-1)?.at ?? 0;
+  }
+
+  beginWithLast() {
+    this.kept = this.kept.slice(-1);
   }
 
   get seconds() {
