@@ -222,7 +222,7 @@ mod tests {
         tkprof(&[path("two.trc"), path("report")]).expect("a report");
         assert!(std::fs::exists(path("report.prf")).expect("looked for"));
         let cursor = "PARSING IN CURSOR #1 len=8 dep=0 uid=10 oct=3 lid=10 tim=1 hv=7 ad='7' \
-                      sqlid='abc'\nselect 1\nEND OF STMT\nEXEC #1:c=0,e=1,tim=7\n";
+                      sqlid='abc'\nselect 1\nEND OF STMT\nEXEC #1:c=0,e=1,p=0,cr=0,cu=0,mis=0,r=0,dep=0,og=1,plh=0,tim=7\n";
         std::fs::write(path("three.trc"), cursor).expect("written");
         let record = format!("record={}", path("asked.sql"));
         tkprof(&[path("three.trc"), path("report"), record]).expect("a report");
