@@ -91,6 +91,8 @@ pub mod store;
 pub mod subscripts;
 pub mod temp_files;
 mod temporal;
+#[cfg(test)]
+mod testing;
 mod ties;
 mod type_names;
 mod type_rules;

@@ -397,9 +397,8 @@ fn between_keys(low: &[u8], high: &[u8], key: &[u8]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analyze::column_stats;
-    use block::{Dba, ObjId, Scn};
-    use kernel::dict::{Changes, ColumnDef, Derived, TableStats};
+    use crate::testing;
+    use kernel::dict::TableStats;
 
     const ROWS: i32 = 10_000;
 
@@ -414,33 +413,7 @@ mod tests {
             ("nothing", TypeKind::Int4),
             ("name", TypeKind::Text),
         ];
-        let columns: Vec<ColumnDef> =
-            kinds.iter().map(|(name, kind)| ColumnDef::new(name, ColType::new(*kind))).collect();
-        let def = TableDef {
-            obj: ObjId(20_000),
-            schema: "public".into(),
-            name: "t".into(),
-            owner: ObjId(10),
-            acl: None,
-            types: columns.iter().map(|column| column.ty).collect(),
-            columns,
-            header: Dba::NONE,
-            birth: Scn(1),
-            indexes: vec![],
-            partial: vec![],
-            computed: vec![],
-            checks: vec![],
-            foreign: vec![],
-            referenced: vec![],
-            comment: None,
-            view: None,
-            materialized: None,
-            derived: Derived::default(),
-            statistics: Derived::default(),
-            changes: Changes::default(),
-            version: 1,
-            form: 1,
-        };
+        let def = testing::table(&kinds, vec![]);
         let value = |column: usize, i: i32| match column {
             0 => Value::Int4(i),
             1 => Value::Int4(i % 4),
@@ -449,13 +422,7 @@ mod tests {
             3 | 4 => Value::Null,
             _ => Value::Text(format!("{}{i:05}", if i % 5 == 0 { "ab" } else { "x" }).into()),
         };
-        let columns = (0..kinds.len()).map(|at| {
-            let values: Vec<Value> = (0..ROWS).map(|i| value(at, i)).collect();
-            let datums = values.iter().map(Value::as_datum);
-            (at, column_stats(def.columns[at].ty, datums, f64::from(ROWS)))
-        });
-        let columns = columns.collect();
-        let stats = TableStats { rows: f64::from(ROWS), columns, ..TableStats::default() };
+        let stats = testing::known(&def, ROWS, value);
         (def, stats)
     }
 

@@ -31,7 +31,7 @@ pub use mixed::{Mix, Mixed};
 pub use ratchet::{Speed, Verdict, yard};
 pub use scenario::{LoadKind, Report, Scenario, run};
 pub use seeds::SeedLog;
-pub use sequences::Sequences;
+pub use sequences::{Sequences, plain_sequence};
 pub use shrink::{Failing, shrink};
 pub use tables::{plain_table, primary_key};
 pub use told::{Lists, Registers};

@@ -20,6 +20,25 @@ const CACHE: i64 = 5;
 /// Values of one transaction, at most.
 const VALUES: u64 = 4;
 
+/// A sequence of user-level defaults: from 1 on, one by one.
+#[must_use]
+pub fn plain_sequence(name: &str, cache: i64, order: bool) -> NewSequence {
+    NewSequence {
+        schema: "public".to_owned(),
+        name: name.to_owned(),
+        owner: dict::SUPERUSER_OBJ,
+        kind: TypeKind::Int8,
+        start: 1,
+        increment: 1,
+        min: 1,
+        max: i64::MAX,
+        cache,
+        cycle: false,
+        order,
+        table: None,
+    }
+}
+
 #[derive(Default)]
 struct Told {
     /// By sequence.
@@ -51,20 +70,8 @@ impl Sequences {
     async fn make(&self, ctx: &Ctx, at: &Arc<Instance>) -> Result<()> {
         let txn = at.begin(ctx, Isolation::ReadCommitted);
         for no in 0..self.count {
-            let new = NewSequence {
-                schema: "public".to_owned(),
-                name: name(no),
-                owner: dict::SUPERUSER_OBJ,
-                kind: TypeKind::Int8,
-                start: 1,
-                increment: 1,
-                min: 1,
-                max: i64::MAX,
-                cache: 1 + CACHE * i64::try_from(no).expect("few sequences"),
-                cycle: false,
-                order: is_ordered(no),
-                table: None,
-            };
+            let cache = 1 + CACHE * i64::try_from(no).expect("few sequences");
+            let new = plain_sequence(&name(no), cache, is_ordered(no));
             dict::create_sequence(ctx, &txn, new).await?;
         }
         txn.commit(ctx).await.map(drop)

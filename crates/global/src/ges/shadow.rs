@@ -397,12 +397,13 @@ impl GesShadow {
                     return;
                 }
                 self.pending = None;
-                self.mode = self.mode.join(mode);
-                self.seq = seq;
-                // Our own change may have crossed the grant.
-                if value.serial >= self.value.serial {
+                // Our own change may have crossed the grant, but what we knew before we let go of
+                // all is nothing beside what the master says, were it that all is in doubt (H21).
+                if self.mode == GesMode::Null || value.serial >= self.value.serial {
                     self.value = value;
                 }
+                self.mode = self.mode.join(mode);
+                self.seq = seq;
                 self.go_on(req_id, out);
             }
             GesHolderMsg::Refused { req_id: id } => {

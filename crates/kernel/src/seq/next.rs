@@ -128,7 +128,7 @@ async fn take_one(
     let (core, wait) = (txn.core(), (WaitEvent::RowCacheLock, [CACHE_ID, 0, ROW_CACHE_X]));
     let asked = core.env.now();
     let mut turns = ctx.wait_or_cancel(wait.0, wait.1, slot.refill.lock()).await?;
-    let turn = turns.begin(ctx, txn, def, wait).await?;
+    let turn = turns.begin(ctx, txn, def, Some(wait)).await?;
     let taken = refill(ctx, core, def, slot, 1).await?;
     turns.end(turn, asked, slot);
     Ok(taken.first)
@@ -141,10 +141,11 @@ async fn take_common(
     def: &SequenceDef,
     slot: &Arc<Slot>,
 ) -> Result<i64> {
-    let (core, wait) = (txn.core(), common_wait(def));
+    let core = txn.core();
     let asked = core.env.now();
-    let mut turns = ctx.wait_or_cancel(wait.0, wait.1, slot.refill.lock()).await?;
-    let turn = turns.begin(ctx, txn, def, wait).await?;
+    let p = [enq_p1(*b"SV", ENQUEUE_X), u64::from(def.obj.0), 0];
+    let mut turns = ctx.wait_or_cancel(WaitEvent::DfsLockHandle, p, slot.refill.lock()).await?;
+    let turn = turns.begin(ctx, txn, def, None).await?;
     let mut range = match turn.common(def) {
         Some(range) => range,
         None => refill(ctx, core, def, slot, def.cache.unsigned_abs().min(COMMON_MAX)).await?,
@@ -158,10 +159,6 @@ async fn take_common(
     // The others may have put this instance out, and gone on.
     core.check_deadline();
     Ok(value)
-}
-
-fn common_wait(def: &SequenceDef) -> (WaitEvent, [u64; 3]) {
-    (WaitEvent::DfsLockHandle, [enq_p1(*b"SV", ENQUEUE_X), u64::from(def.obj.0), 0])
 }
 
 /// Takes new values unless another session did meanwhile.
@@ -254,7 +251,7 @@ pub async fn setval(
     let p = [enq_p1(*b"SQ", ENQUEUE_X), u64::from(def.obj.0), 0];
     let mut turns = ctx.wait_or_cancel(WaitEvent::EnqSq, p, slot.refill.lock()).await?;
     let common = match def.has_common_cache() && core.table_locks.values().is_some() {
-        true => Some(turns.begin(ctx, txn, def, common_wait(def)).await?),
+        true => Some(turns.begin(ctx, txn, def, None).await?),
         false => {
             turns.give_up();
             None

@@ -85,7 +85,8 @@ fn version_of(def: &SequenceDef) -> u64 {
 }
 
 impl Turns {
-    /// The turn that was kept, or a new one, waited for as `event`; to take one value.
+    /// The turn that was kept, or a new one, to take one value. What is waited for is the enqueue;
+    /// `over`: a use of the dictionary's entry, of which that is a part.
     ///
     /// # Errors
     /// Interrupted, or what asking the cluster can fail with.
@@ -94,7 +95,7 @@ impl Turns {
         ctx: &Ctx,
         txn: &Transaction,
         def: &SequenceDef,
-        (event, p): (WaitEvent, [u64; 3]),
+        over: Option<(WaitEvent, [u64; 3])>,
     ) -> Result<Turn> {
         let core = txn.core();
         let resource = sequence_resource(def.obj, def.has_common_cache());
@@ -106,7 +107,10 @@ impl Turns {
         let who = Holder { id: number, same: None };
         let turn = Turn { core: core.clone(), resource, number, left: LENT_VALUES };
         let locked = core.lock_resource(ctx, txn, who, resource, TmMode::X, LockWait::Wait);
-        ctx.wait_over(event, p, locked).await?;
+        match over {
+            Some((event, p)) => ctx.wait_over(event, p, locked).await?,
+            None => locked.await?,
+        }
         Ok(turn)
     }
 

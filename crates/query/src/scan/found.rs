@@ -111,19 +111,17 @@ impl ScanWork {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analyze::column_stats;
     use crate::arrow_rows::Source;
     use crate::cost::estimate;
     use crate::estimate::TableSize;
     use crate::scalar::CmpOp;
     use crate::scan::ScanExec;
+    use crate::testing;
     use block::{Dba, ObjId, Scn};
     use datafusion::arrow::datatypes::Schema;
     use datafusion::physical_plan::ExecutionPlan;
-    use kernel::dict::{
-        Changes, ColumnDef, Derived, Evaluator, Included, IndexDef, IndexKind, TableDef, TableStats,
-    };
-    use kernel::row::{ColType, TypeKind, Value};
+    use kernel::dict::{Derived, Evaluator, Included, IndexDef, IndexKind, TableDef};
+    use kernel::row::{TypeKind, Value};
     use std::sync::Arc;
 
     const ROWS: i32 = 10_000;
@@ -152,44 +150,14 @@ mod tests {
 
     /// A table of a unique column and of one of four values, with an index on that.
     fn table() -> TableDef {
-        let columns = ["id", "few"].map(|name| ColumnDef::new(name, ColType::new(TypeKind::Int4)));
-        TableDef {
-            obj: ObjId(20_000),
-            schema: "public".into(),
-            name: "t".into(),
-            owner: ObjId(10),
-            acl: None,
-            types: columns.iter().map(|column| column.ty).collect(),
-            columns: columns.into(),
-            header: Dba::NONE,
-            birth: Scn(1),
-            indexes: vec![index()],
-            partial: vec![],
-            computed: vec![],
-            checks: vec![],
-            foreign: vec![],
-            referenced: vec![],
-            comment: None,
-            view: None,
-            materialized: None,
-            derived: Derived::default(),
-            statistics: Derived::default(),
-            changes: Changes::default(),
-            version: 1,
-            form: 1,
-        }
+        let columns = [("id", TypeKind::Int4), ("few", TypeKind::Int4)];
+        testing::table(&columns, vec![index()])
     }
 
     fn work(filters: &[Scalar], access: Access) -> ScanWork {
         let table = table();
-        let columns = (0..2).map(|at| {
-            let values = (0..ROWS).map(|i| Value::Int4(if at == 0 { i } else { i % 4 }));
-            let values: Vec<Value> = values.collect();
-            let datums = values.iter().map(Value::as_datum);
-            (at, column_stats(table.columns[at].ty, datums, f64::from(ROWS)))
-        });
-        let columns = columns.collect();
-        let stats = TableStats { rows: f64::from(ROWS), columns, ..TableStats::default() };
+        let value = |column: usize, i: i32| Value::Int4(if column == 0 { i } else { i % 4 });
+        let stats = testing::known(&table, ROWS, value);
         let size = TableSize {
             blocks: 100.0,
             index_blocks: vec![20.0],

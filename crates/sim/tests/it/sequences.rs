@@ -6,14 +6,13 @@ use std::time::Duration;
 
 use env::Lane;
 use env::simulated::SimConfig;
-use kernel::dict::{self, NewSequence};
+use kernel::dict;
 use kernel::instance::Instance;
-use kernel::row::TypeKind;
 use kernel::seq;
 use kernel::txn::{Isolation, Transaction};
 use observe::{Ctx, SessionKind, Stat};
 use parking_lot::Mutex;
-use sim::{Cluster, STUCK, Sizes};
+use sim::{Cluster, STUCK, Sizes, plain_sequence};
 
 /// Values that each instance takes.
 const VALUES: u64 = 200;
@@ -35,20 +34,7 @@ fn cluster(seed: u64, cache: i64) -> Cluster {
     let (one, ctx) = session(&cluster, 1);
     let made = cluster.world.block_on_for(STUCK, async {
         let txn = begin(&one, &ctx);
-        let new = NewSequence {
-            schema: "public".to_owned(),
-            name: "s".to_owned(),
-            owner: dict::SUPERUSER_OBJ,
-            kind: TypeKind::Int8,
-            start: 1,
-            increment: 1,
-            min: 1,
-            max: i64::MAX,
-            cache,
-            cycle: false,
-            order: cache > 1,
-            table: None,
-        };
+        let new = plain_sequence("s", cache, cache > 1);
         dict::create_sequence(&ctx, &txn, new).await?;
         txn.commit(&ctx).await
     });
