@@ -80,10 +80,18 @@ fn list() {
         say!("{}: {}", e.name, e.title);
         say!("    {}", e.about);
         say!(
-            "    sizes: {}; {usual} instances ({fewest} to {most}); takes about {}\n",
+            "    sizes: {}; {usual} instances ({fewest} to {most}); takes about {}{}\n",
             e.sizes,
-            e.takes
+            e.takes,
+            judged(e.timed_from)
         );
+    }
+}
+
+fn judged(timed_from: f64) -> String {
+    match timed_from > 0.0 {
+        true => format!("; times are judged from --scale {timed_from} on"),
+        false => String::new(),
     }
 }
 

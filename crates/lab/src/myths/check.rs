@@ -12,6 +12,8 @@ pub enum Kind {
     Count,
     /// The effect of the experiment, by ratios and attributions.
     Effect,
+    /// An effect in times too short to tell it from noise: told, and not judged.
+    Unjudged,
     /// A figure to be beaten, which depends on the machine: a miss is told, and no failure.
     Goal,
 }
@@ -22,6 +24,7 @@ impl Kind {
         match self {
             Kind::Count => "count",
             Kind::Effect => "effect",
+            Kind::Unjudged => "unjudged",
             Kind::Goal => "goal",
         }
     }
@@ -97,13 +100,14 @@ impl Check {
     /// Whether the experiment's effect is in doubt by it.
     #[must_use]
     pub fn fails(&self) -> bool {
-        !self.holds && self.kind != Kind::Goal
+        !self.holds && matches!(self.kind, Kind::Count | Kind::Effect)
     }
 
     /// One word for it.
     #[must_use]
     pub fn verdict(&self) -> &'static str {
         match (self.holds, self.kind) {
+            (_, Kind::Unjudged) => "-",
             (true, _) => "ok",
             (false, Kind::Goal) => "missed",
             (false, _) => "FAILED",
@@ -202,6 +206,14 @@ mod tests {
         let missed = Check::at_most(Kind::Goal, "look-up", 5.0, 6.0, "us");
         assert!(!missed.fails() && missed.verdict() == "missed");
         assert_eq!(missed.found, "6.00 us");
+    }
+
+    #[test]
+    fn what_is_not_judged_neither_holds_nor_fails() {
+        for ratio in [2.0, 4.0] {
+            let check = Check::at_most(Kind::Unjudged, "ratio", 3.0, ratio, "");
+            assert!(!check.fails() && check.verdict() == "-");
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use futures::future::try_join_all;
 
 use super::bed::Bed;
-use super::check::{Check, Kind, Spread, shown};
+use super::check::{Check, Spread, shown};
 use super::report::{Chart, Report, Table};
 use super::{Experiment, Stage};
 use crate::demo::views::{Snapshot, add_growth, by_name};
@@ -25,6 +25,7 @@ pub const EXPERIMENT: Experiment = Experiment {
             clients than that for blocks.",
     sizes: "20 to 80 clients of 100 transactions",
     takes: "2 minutes",
+    timed_from: 0.3,
     instances: (2, 2, 8),
     clients_on: None,
     run: |stage| Box::pin(run(stage)),
@@ -218,11 +219,12 @@ fn tell(report: &mut Report, groups: &[u32], all: &[Found]) {
 
 /// Fewest and most clients beside each other.
 fn judge(report: &mut Report, first: &Found, last: &Found) {
+    let kind = report.timed();
     for (what, found) in [("blocks", &last.cluster_s), ("rows", &last.rows_s)] {
         let what = format!("most clients: seconds waited for {what}");
         let holds = found.median() > 0.0;
         report.checks.push(Check::that(
-            Kind::Effect,
+            kind,
             what,
             "more than 0",
             shown(found.median(), "s"),
@@ -238,7 +240,7 @@ fn judge(report: &mut Report, first: &Found, last: &Found) {
     report.figure("rows_share_of_fewest_percent", few);
     report.figure("rows_share_of_most_percent", many);
     report.checks.push(Check::that(
-        Kind::Effect,
+        kind,
         "part of the two that is for rows, most clients beside fewest (paper: 0 % and 70 %)",
         format!("more than {few:.0} %"),
         format!("{many:.0} %"),

@@ -39,8 +39,8 @@ pub fn page(report: &Report) -> String {
     );
     let class = if report.failures().next().is_some() { "FAILED" } else { "ok" };
     let _ = writeln!(out, "<p class=\"verdict {class}\">{}</p>", report.verdict());
-    if let Some(why) = &report.not_tested {
-        let _ = writeln!(out, "<p>not tested: {}</p>", escaped(why));
+    if let Some(why) = report.untested() {
+        let _ = writeln!(out, "<p>not tested: {}</p>", escaped(&why));
     }
     for finding in &report.findings {
         let _ = writeln!(out, "<p>{}</p>", escaped(finding));

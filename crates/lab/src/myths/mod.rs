@@ -37,6 +37,8 @@ pub struct Experiment {
     pub sizes: &'static str,
     /// How long that takes.
     pub takes: &'static str,
+    /// The smallest scale at which its times are long enough to be judged.
+    pub timed_from: f64,
     /// Instances: fewest, by default, most.
     pub instances: (usize, usize, usize),
     /// The processor that clients are bound to.
@@ -139,6 +141,7 @@ impl Stage {
             title: e.title.to_owned(),
             about: e.about.to_owned(),
             circumstances,
+            timed_from: Some(e.timed_from).filter(|from| self.request.scale < *from),
             ..Report::default()
         }
     }
@@ -254,7 +257,7 @@ fn tell(request: &Request, report: &Report) -> Result<Outcome, String> {
     let _ = writeln!(std::io::stdout(), "{text}");
     Ok(if report.failures().next().is_some() {
         Outcome::NotReproduced
-    } else if report.not_tested.is_some() {
+    } else if report.untested().is_some() {
         Outcome::NotTested
     } else {
         Outcome::Reproduced

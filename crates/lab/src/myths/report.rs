@@ -6,7 +6,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use super::check::Check;
+use super::check::{Check, Kind};
 
 /// Rows of figures under headings, ours beside the paper's.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -58,6 +58,8 @@ pub struct Report {
     pub listings: Vec<(String, String)>,
     /// Why the effect could not be looked for.
     pub not_tested: Option<String>,
+    /// The scale from which times can be judged, if this is a smaller one.
+    pub timed_from: Option<f64>,
 }
 
 impl Report {
@@ -71,10 +73,29 @@ impl Report {
         self.checks.iter().filter(|check| check.fails())
     }
 
+    /// What a ratio of times is checked as.
+    #[must_use]
+    pub fn timed(&self) -> Kind {
+        if self.timed_from.is_some() { Kind::Unjudged } else { Kind::Effect }
+    }
+
+    /// Why the effect has not been looked for, or not judged.
+    #[must_use]
+    pub fn untested(&self) -> Option<String> {
+        let unjudged = || self.checks.iter().any(|check| check.kind == Kind::Unjudged);
+        self.not_tested.clone().or_else(|| {
+            let from = self.timed_from.filter(|_| unjudged())?;
+            Some(format!(
+                "at this scale times are too short to be told from noise; they are judged from \
+                 --scale {from} on"
+            ))
+        })
+    }
+
     /// What came out, in one word.
     #[must_use]
     pub fn verdict(&self) -> &'static str {
-        match (self.failures().next().is_some(), &self.not_tested) {
+        match (self.failures().next().is_some(), self.untested()) {
             (true, _) => "NOT REPRODUCED",
             (false, Some(_)) => "NOT TESTED",
             (false, None) => "REPRODUCED",
@@ -106,7 +127,7 @@ impl Report {
             checks.row(cells.map(|cell| cell.replace('\n', "; ")).to_vec());
         }
         let _ = write!(out, "\n{}\n{}", checks.title, aligned(&checks));
-        if let Some(why) = &self.not_tested {
+        if let Some(why) = self.untested() {
             let _ = writeln!(out, "\nnot tested: {why}");
         }
         let _ = write!(out, "\n{}: {}", self.name, self.verdict());
@@ -126,7 +147,7 @@ impl Report {
             "experiment": self.name,
             "title": self.title,
             "verdict": self.verdict().to_lowercase(),
-            "not_tested": self.not_tested,
+            "not_tested": self.untested(),
             "circumstances": circumstances,
             "figures": self.figures,
             "findings": self.findings,
@@ -177,7 +198,6 @@ pub fn machine(processors: usize) -> Vec<(String, String)> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::check::Kind;
     use super::*;
 
     fn report(checks: Vec<Check>) -> Report {
@@ -200,6 +220,18 @@ mod tests {
         let mut refused = report(Vec::new());
         refused.not_tested = Some("no permission".into());
         assert_eq!(refused.verdict(), "NOT TESTED");
+    }
+
+    #[test]
+    fn times_of_a_small_run_are_told_and_not_judged() {
+        let mut small = report(vec![Check::count("gets", 3, 3)]);
+        small.timed_from = Some(0.2);
+        assert_eq!(small.verdict(), "REPRODUCED", "there is nothing to judge");
+        small.checks.push(Check::at_most(small.timed(), "ratio", 3.0, 4.0, ""));
+        assert_eq!(small.verdict(), "NOT TESTED");
+        assert!(small.text().contains("from --scale 0.2 on"), "{}", small.text());
+        small.checks.push(Check::count("rows", 1, 2));
+        assert_eq!(small.verdict(), "NOT REPRODUCED");
     }
 
     #[test]

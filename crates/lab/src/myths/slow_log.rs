@@ -23,6 +23,7 @@ pub const EXPERIMENT: Experiment = Experiment {
             (_gc_direct_reads = off), as between hosts.",
     sizes: "20 blocks of each instance a turn",
     takes: "2 minutes",
+    timed_from: 0.0,
     instances: (3, 3, 8),
     clients_on: None,
     run: |stage| Box::pin(run(stage)),

@@ -24,6 +24,7 @@ pub const EXPERIMENT: Experiment = Experiment {
             refused or there is one processor.",
     sizes: "400 blocks a turn",
     takes: "2 minutes",
+    timed_from: 0.2,
     instances: (2, 2, 2),
     clients_on: Some("1"),
     run: |stage| Box::pin(run(stage)),
@@ -255,7 +256,8 @@ fn judge(report: &mut Report, all: &[(usize, Found)]) {
     };
     let Some(favoured) = ratio(REAL_TIME) else { return };
     let what = "block servers at real-time priority: burnt to idle";
-    report.checks.push(Check::at_most(Kind::Effect, what, RATIO_MAX, favoured, ""));
+    let kind = report.timed();
+    report.checks.push(Check::at_most(kind, what, RATIO_MAX, favoured, ""));
     if let Some(ordinary) = ratio(0) {
         report.findings.push(format!(
             "With the node's CPU burnt a block of instance 1 takes {} times as long at ordinary \
