@@ -32,13 +32,18 @@ pub enum Exit {
 pub struct CliError {
     pub exit: Exit,
     pub message: String,
+    /// The operating system refused something, by this number of its own if it gave one.
+    pub os: Option<i32>,
 }
+
+/// What an error of the operating system has for a number that it gave none.
+const OS_UNNUMBERED: i32 = 1;
 
 pub type Result<T> = std::result::Result<T, CliError>;
 
 impl CliError {
     pub fn new(exit: Exit, message: impl Into<String>) -> CliError {
-        CliError { exit, message: message.into() }
+        CliError { exit, message: message.into(), os: None }
     }
 
     pub fn failed(message: impl Into<String>) -> CliError {
@@ -81,7 +86,10 @@ pub trait Doing<T> {
 
 impl<T> Doing<T> for std::io::Result<T> {
     fn doing(self, what: impl fmt::Display) -> Result<T> {
-        self.map_err(|e| CliError::failed(format!("{what}: {e}")))
+        self.map_err(|e| CliError {
+            os: Some(e.raw_os_error().unwrap_or(OS_UNNUMBERED)),
+            ..CliError::failed(format!("{what}: {e}"))
+        })
     }
 }
 

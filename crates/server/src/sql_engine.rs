@@ -22,6 +22,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+pub use sql::sqlcode;
+
 /// The planner needs room, in builds without optimisation above all.
 const SNAPSHOT_STACK_BYTES: usize = 8 << 20;
 

@@ -5,7 +5,7 @@
 
 use super::defines::Unknown;
 use super::place::{Edited, Place};
-use super::settings::{OnError, format_of, switched};
+use super::settings::{format_of, switched};
 use super::transaction::End;
 use super::words::{absent, command, first_word, is_line_number, joined, quoted_words};
 use super::{Flow, Format, Shell, query};
@@ -33,7 +33,8 @@ what runs.
   break on COLUMN [skip N]   compute sum of COLUMN on COLUMN   clear breaks|computes
   list   N   append TEXT   change/OLD/NEW/   input TEXT   del [N [M]]   run   save FILE   get FILE
   connect [USER/PASSWORD][@K]   disconnect   host COMMAND
-  whenever sqlerror exit [N] [commit|rollback]|continue   exit [N] [commit|rollback]
+  whenever sqlerror|oserror exit [N|sql.sqlcode|oscode|:NAME] [commit|rollback] | continue
+  exit [N|sql.sqlcode|oscode|:NAME] [commit|rollback]
 ";
 
 /// A word and what follows it.
@@ -109,7 +110,7 @@ impl Shell {
             "del" => self.delete_lines(plain)?,
             "describe" => self.describe_columns(plain).await?,
             "disconnect" => return self.disconnect().await,
-            "execute" => return self.exec(plain, place).await,
+            "execute" => return self.exec(line, plain, place).await,
             "exit" | "quit" => return self.exit(plain).await,
             "get" => self.get(plain)?,
             "help" => self.print(HELP),
@@ -191,16 +192,23 @@ impl Shell {
         Ok(Flow::Next)
     }
 
-    async fn exec(&mut self, statement: &str, place: &Place) -> Result<Flow> {
+    /// Runs what a line has behind `exec`.
+    async fn exec(&mut self, line: &str, statement: &str, place: &Place) -> Result<Flow> {
         let lower = statement.to_ascii_lowercase();
         // Those that switch traces are statements of their own.
         let traces = ["dbms_monitor.", "dbms_session.session_trace"];
-        let text = match traces.iter().any(|begin| lower.starts_with(begin)) {
-            true => format!("call {statement}"),
-            false => format!("begin {statement}; end;"),
+        let (before, behind) = match traces.iter().any(|begin| lower.starts_with(begin)) {
+            true => ("call ", ""),
+            false => ("begin ", "; end;"),
         };
-        self.buffer = Some(super::buffer::Buffer::new(text.clone(), place.clone()));
-        self.run_statement(&text, &Edited::whole(&text), place).await
+        // Errors have their places in the line.
+        let at = line.rfind(statement).unwrap_or(0);
+        let mut text = Edited::default();
+        text.put(0, before);
+        text.copy(at, statement);
+        text.put(line.len(), behind);
+        self.buffer = Some(super::buffer::Buffer::new(text.text.clone(), place.clone()));
+        self.run_statement(line, &text, place).await
     }
 
     async fn script(&mut self, text: &str, beside: Beside) -> Result<Flow> {
@@ -242,7 +250,8 @@ impl Shell {
             return Ok(());
         }
         let mut path = PathBuf::from(unquoted(name));
-        if path.extension().is_none() {
+        // Devices have no endings.
+        if path.extension().is_none() && !path.starts_with("/dev") {
             path.set_extension("lst");
         }
         let appends = how.to_ascii_lowercase().starts_with("app");
@@ -252,81 +261,15 @@ impl Shell {
         Ok(())
     }
 
-    fn whenever(&mut self, text: &str) -> Result<()> {
-        let words: Vec<String> = text.split_whitespace().map(str::to_ascii_lowercase).collect();
-        let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        match &words[..] {
-            ["oserror", ..] => Ok(()),
-            ["sqlerror", "continue", rest @ ..] => {
-                let end = match rest {
-                    [] | ["none"] => End::Nothing,
-                    ["commit"] => End::Commit,
-                    ["rollback"] => End::Rollback,
-                    _ => return Err(usage("whenever sqlerror continue [commit|rollback|none]")),
-                };
-                self.settings.on_error = OnError::Continue(end);
-                Ok(())
-            }
-            ["sqlerror", "exit", rest @ ..] => {
-                let (code, end) = self.way_out(rest, 1, 1)?;
-                // A transaction of which a part has failed is kept only if that is asked for.
-                self.settings.on_error = OnError::Exit(code, end.unwrap_or(End::Rollback));
-                Ok(())
-            }
-            _ => Err(usage("whenever sqlerror exit [N] [commit|rollback] or continue")),
-        }
-    }
-
-    /// `exit [CODE] [commit|rollback]`.
-    async fn exit(&mut self, text: &str) -> Result<Flow> {
-        let words: Vec<&str> = text.split_whitespace().collect();
-        let (code, end) = self.way_out(&words, 0, u8::from(self.has_failed))?;
-        let usual = if self.settings.exit_commits { End::Commit } else { End::Rollback };
-        if end == Some(End::Rollback) {
-            // Here, as nobody who asks for it need be warned of it.
-            match self.end(End::Rollback).await {
-                // So it is where the session is lost.
-                Err(error) if error.is_closed() => drop(self.loss()),
-                done => done.map_err(|e| usage(query::error_text(&e)))?,
-            }
-        }
-        Ok(Flow::Exit(code, end.unwrap_or(usual)))
-    }
-
-    /// Exit code, the usual one if none is given, and what becomes of the transaction if that is
-    /// said; `failed` is the code of the statement before.
-    fn way_out(&self, words: &[&str], usual: u8, failed: u8) -> Result<(u8, Option<End>)> {
-        let (mut code, mut end) = (usual, None);
-        for word in words {
-            let lower = word.to_ascii_lowercase();
-            match lower.as_str() {
-                "commit" => end = Some(End::Commit),
-                "rollback" => end = Some(End::Rollback),
-                "success" => code = 0,
-                "failure" | "warning" => code = 1,
-                "sql.sqlcode" => code = failed,
-                _ => {
-                    let bound = lower.strip_prefix(':').and_then(|name| self.variables.get(name));
-                    let value = match bound {
-                        Some(variable) => variable.value.clone().unwrap_or_default(),
-                        None if lower.parse::<u8>().is_ok() => lower,
-                        None => self.defines.get(&lower).cloned().unwrap_or(lower),
-                    };
-                    let number = value.trim().parse();
-                    code = number.map_err(|_| usage("an exit code is a number from 0 to 255"))?;
-                }
-            }
-        }
-        Ok((code, end))
-    }
-
     fn host(&mut self, text: &str) -> Result<Flow> {
         let status = std::process::Command::new("/bin/sh").args(["-c", text]).status();
         let status = status.doing("run /bin/sh")?;
-        match status.success() {
-            true => Ok(Flow::Next),
-            false => Err(CliError::failed(format!("{text}: {status}"))),
+        if status.success() {
+            return Ok(Flow::Next);
         }
+        // With these the shell says that it cannot start a command.
+        let os = status.code().filter(|code| matches!(code, 126 | 127));
+        Err(CliError { os, ..CliError::failed(format!("{text}: {status}")) })
     }
 
     /// Ends the session; what is open is committed first.

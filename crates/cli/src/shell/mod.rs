@@ -18,6 +18,7 @@ mod describe;
 mod edit;
 mod figures;
 mod format;
+mod headings;
 mod input;
 mod login;
 mod pieces;
@@ -30,6 +31,7 @@ mod shapes;
 mod stream;
 mod transaction;
 mod variables;
+mod whenever;
 mod words;
 
 pub use format::Format;
@@ -45,10 +47,10 @@ use login::{Login, Session};
 use pieces::{Piece, next};
 use place::Place;
 use report::Report;
-use settings::{OnError, Settings};
+use settings::Settings;
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{IsTerminal, Write};
+use std::io::{ErrorKind, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use stream::Link;
@@ -117,6 +119,9 @@ struct Shell {
     /// The statement before, whether it failed, and why stored code could not be made.
     buffer: Option<Buffer>,
     has_failed: bool,
+    /// The field's number for the last error of a statement, and the operating system's for its.
+    sqlcode: i32,
+    oscode: i32,
     /// Whether it went on over an error, as scripts do of which nothing else was said.
     went_on: bool,
     /// Whether Ctrl-C ended a statement.
@@ -126,6 +131,10 @@ struct Shell {
     compile_error: Option<CompileError>,
     timers: Vec<Timer>,
     spool: Option<File>,
+    /// Why something could not be written since the last piece, and whether it is known that
+    /// standard output takes nothing.
+    unwritten: Option<CliError>,
+    is_deaf: bool,
     /// Texts that are being run, each by the one before.
     sources: Vec<Source>,
     /// Folders of the files that are being run.
@@ -183,12 +192,16 @@ pub fn run(request: &Request<'_>) -> Result<()> {
             report: Report::default(),
             buffer: None,
             has_failed: false,
+            sqlcode: 0,
+            oscode: 0,
             went_on: false,
             is_interrupted: false,
             has_parameters: false,
             compile_error: None,
             timers: Vec::new(),
             spool: None,
+            unwritten: None,
+            is_deaf: false,
             sources: Vec::new(),
             folders: Vec::new(),
             interactive,
@@ -265,7 +278,8 @@ impl Shell {
                 changed |= matches!(next.piece, Piece::Statement(text) if changes_names(text));
                 let piece = Owned::from(next.piece);
                 at += next.end;
-                if let Flow::Exit(code, end) = self.run_piece(piece, Place::default()).await? {
+                let flow = self.run_piece(piece, Place::default()).await?;
+                if let Flow::Exit(code, end) = self.written(flow).await? {
                     return Ok(Flow::Exit(code, end));
                 }
             }
@@ -319,6 +333,9 @@ impl Shell {
                 }
                 (piece, _) => self.run_piece(piece, taken.place).await,
             };
+            if let Ok(flow) = done {
+                done = self.written(flow).await;
+            }
             if !matches!(done, Ok(Flow::Next)) {
                 break;
             }
@@ -343,12 +360,7 @@ impl Shell {
                 };
                 match done {
                     Ok(flow) => Ok(flow),
-                    Err(error) if self.interactive => {
-                        let text = self.with_loss(&error.message);
-                        eprintln!("{text}");
-                        Ok(Flow::Next)
-                    }
-                    Err(error) => self.failed(&error.message),
+                    Err(error) => self.command_failed(&error).await,
                 }
             }
             Owned::Again => self.run_again(false).await,
@@ -366,40 +378,33 @@ impl Shell {
         }
     }
 
-    /// Says what failed, and goes on or not.
-    fn failed(&mut self, text: &str) -> Result<Flow> {
-        let text = self.with_loss(text);
-        self.refuse(&text);
-        Ok(match self.settings.on_error {
-            OnError::Continue(_) => Flow::Next,
-            // Somebody has ended what ran.
-            OnError::GoOn if self.is_interrupted => Flow::Exit(1, End::Rollback),
-            // Also without a session, as `connect` may follow.
-            OnError::GoOn => {
-                self.went_on = true;
-                Flow::Next
-            }
-            OnError::Exit(code, end) => Flow::Exit(code, end),
-        })
-    }
-
     /// Says that something is not to be had here: no statement has failed, so a script goes on.
     fn refuse(&mut self, text: &str) {
         let _ = std::io::stdout().flush();
         eprintln!("{text}");
-        if let Some(file) = &mut self.spool {
-            let _ = writeln!(file, "{text}");
-        }
+        self.write_spool(&format!("{text}\n"));
     }
 
     /// Prints, and keeps what is spooled.
     fn print(&mut self, text: &str) {
-        if self.settings.termout {
+        if self.settings.termout
+            && let Err(error) = std::io::stdout().write_all(text.as_bytes())
             // A reader that has gone (`skein … | head`) does not stop the work.
-            let _ = std::io::stdout().write_all(text.as_bytes());
+            && error.kind() != ErrorKind::BrokenPipe
+            && !std::mem::replace(&mut self.is_deaf, true)
+        {
+            self.unwritten = Err::<(), _>(error).doing("write standard output").err();
         }
-        if let Some(file) = &mut self.spool {
-            let _ = file.write_all(text.as_bytes());
+        self.write_spool(text);
+    }
+
+    /// Writes what is spooled; a file that takes no more is let go.
+    fn write_spool(&mut self, text: &str) {
+        let Some(file) = &mut self.spool else { return };
+        let done = file.write_all(text.as_bytes());
+        if let Err(error) = done.doing("write the spool file, which is closed") {
+            self.spool = None;
+            self.unwritten.get_or_insert(error);
         }
     }
 }

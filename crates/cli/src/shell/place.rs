@@ -3,7 +3,7 @@
 //!
 //! What it promises: line and column are those of the file as it lies there.
 
-use super::blocks;
+use super::blocks::{self, Token, tokens};
 use std::rc::Rc;
 use tokio_postgres::error::{DbError, ErrorPosition};
 
@@ -168,9 +168,66 @@ fn told_line(context: &str) -> Option<usize> {
     })
 }
 
+/// Length of the quote that a text begins with, if it does.
+fn opening_len(text: &str) -> usize {
+    match text.strip_prefix('$') {
+        Some(rest) => rest.find('$').map_or(0, |at| at + 2),
+        None => ["'", "e'", "E'"].iter().find(|q| text.starts_with(**q)).map_or(0, |q| q.len()),
+    }
+}
+
 /// The word that a message quotes.
 fn quoted_word(message: &str) -> Option<&str> {
     message.split('"').nth(1).filter(|word| !word.is_empty())
+}
+
+/// The innermost statement of the block itself is at fault, and its text is in the block.
+fn is_of_block(context: &str) -> bool {
+    context.lines().count() == 1 && !context.ends_with(" at EXECUTE")
+}
+
+/// What an error of a statement says is wrong with its text: the parts of a name, or a word.
+fn named<'m>(state: &str, message: &'m str) -> Option<Vec<&'m str>> {
+    // Others speak of values.
+    if !state.starts_with("42") {
+        return None;
+    }
+    let called = ["function ", "procedure "].iter().find_map(|kind| message.strip_prefix(*kind));
+    let word = match (called.and_then(|rest| rest.split_once('(')), quoted_word(message)) {
+        (Some((name, _)), _) => name,
+        // `column t.c does not exist`
+        (None, None) => message.strip_prefix("column ")?.split(' ').next()?,
+        (None, Some(word)) => word,
+    };
+    let is_name = word.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '.' | '$' | '#'));
+    Some(if is_name { word.split('.').collect() } else { vec![word] })
+}
+
+/// Where a name or word stands, if that is once between a line and the end of the last statement
+/// that begins in it.
+fn only_place(text: &str, line_at: usize, parts: &[&str]) -> Option<usize> {
+    let text = text.get(line_at..)?;
+    let line_end = text.find('\n').unwrap_or(text.len());
+    let all: Vec<Token<'_>> =
+        tokens(text).take_while(|token| !(token.is(";") && token.at >= line_end)).collect();
+    let is_same = |token: &Token<'_>, part: &str| match token.text.strip_prefix('"') {
+        Some(name) => name.strip_suffix('"') == Some(part),
+        None => token.is(part),
+    };
+    let is_point = |at: usize| all.get(at).is_some_and(|token| token.is("."));
+    let len = parts.len() * 2 - 1;
+    // A part of a longer name is another name.
+    let stands = |at: &usize| {
+        let own = (0..parts.len()).all(|i| {
+            let at = at + i * 2;
+            all.get(at).is_some_and(|token| is_same(token, parts[i]))
+                && (i == 0 || is_point(at - 1))
+        });
+        own && !is_point(at + len) && !at.checked_sub(1).is_some_and(is_point)
+    };
+    let mut found = (0..all.len()).filter(stands);
+    let at = found.next().filter(|_| found.next().is_none())?;
+    Some(line_at + all[at].at)
 }
 
 impl Sent<'_> {
@@ -189,11 +246,19 @@ impl Sent<'_> {
             };
             return Some(Spot { at, exact: true });
         }
-        let line = told_line(error.where_()?)?;
+        let context = error.where_()?;
+        let line = told_line(context)?;
+        let place_in = |text: &str, line_at: usize| {
+            let parts =
+                named(error.code().code(), error.message()).filter(|_| is_of_block(context));
+            parts.and_then(|parts| only_place(text, line_at, &parts))
+        };
         if let Some(bound) = self.bound {
             let line = line.checked_sub(bound.before.matches('\n').count())?;
             let at = line_begin(&bound.edited.text, line)?;
-            return Some(Spot { at: bound.edited.origin(at), exact: false });
+            let exact = place_in(&bound.edited.text, at);
+            let at = bound.edited.origin(exact.unwrap_or(at));
+            return Some(Spot { at, exact: exact.is_some() });
         }
         let code = blocks::code_at(sent)?;
         let of_code = |from: usize| line_begin(sent, sent[..from].matches('\n').count() + line);
@@ -207,7 +272,12 @@ impl Sent<'_> {
             Some(at) => Some(at),
             None => head.filter(|at| *at < code.body && shows(at)).or(inside),
         };
-        Some(Spot { at: at?, exact: false })
+        let at = at?;
+        // What stands between quotes is looked through from behind the first of them.
+        let begins = code.body + opening_len(&sent[code.body..]);
+        let from = if Some(at) == inside { at.max(begins) } else { at };
+        let exact = place_in(sent, from);
+        Some(Spot { at: exact.unwrap_or(at), exact: exact.is_some() })
     }
 
     /// The error's line in stored code, from 1, which is that of `procedure` or `function`, and
@@ -280,6 +350,38 @@ mod tests {
         assert_eq!(edited.shown(), "identified by *** account lock");
         assert_eq!([0, 14, 17, 20, 33].map(|at| edited.seen(at).1), [0, 14, 14, 17, 30]);
         assert_eq!(Edited::whole("abc").seen(3), ("abc".to_owned(), 3));
+    }
+
+    #[test]
+    fn what_an_error_names_is_found_where_it_stands_once() {
+        let place = |text: &str, line, state, message: &str| {
+            let line_at = line_begin(text, line).expect("a line");
+            let at = only_place(text, line_at, &named(state, message)?)?;
+            let (line, column, _) = line_of(text, at);
+            Some((line, column))
+        };
+        let text = "begin\n  null; foo\n bar baz;\n  insert into nope\n  select a, t.a, a.t,\n\
+                    f(1) from s.t, S.\"T\";\nend;";
+        let near = |word: &str| format!("syntax error at or near \"{word}\"");
+        assert_eq!(place(text, 2, "42601", &near("foo")), Some((2, 9)));
+        assert_eq!(place(text, 2, "42601", &near("baz")), Some((3, 6)));
+        // Another statement's.
+        assert_eq!(place(text, 2, "42601", &near("nope")), None);
+        let relation = |name: &str| format!("relation \"{name}\" does not exist");
+        assert_eq!(place(text, 4, "42P01", &relation("nope")), Some((4, 15)));
+        assert_eq!(place(text, 4, "42P01", &relation("s.t")), Some((6, 11)));
+        assert_eq!(place(text, 4, "42P01", &relation("s.T")), None);
+        assert_eq!(place(text, 4, "42703", "column \"a\" does not exist"), Some((5, 10)));
+        assert_eq!(place(text, 4, "42703", "column t.a does not exist"), Some((5, 13)));
+        let function = "function f(integer) does not exist";
+        assert_eq!(place(text, 4, "42883", function), Some((6, 1)));
+        assert_eq!(place(text, 4, "42601", &near(",")), None);
+        let value = "invalid input syntax for type integer: \"nope\"";
+        assert_eq!(place(text, 4, "22P02", value), None);
+        assert_eq!(["$a$ x", "$$x", "'x", "E'x", "begin"].map(opening_len), [3, 2, 1, 2, 0]);
+        assert!(is_of_block("PL/pgSQL function inline_code_block line 3 at SQL statement"));
+        assert!(!is_of_block("PL/pgSQL function inline_code_block line 3 at EXECUTE"));
+        assert!(!is_of_block("PL/pgSQL function q() line 4 at RETURN\nsomething line 3 at CALL"));
     }
 
     #[test]

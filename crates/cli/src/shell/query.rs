@@ -5,12 +5,14 @@ use super::blocks;
 use super::buffer::CompileError;
 use super::defines::Unknown;
 use super::format::{Kind, Look, Table};
+use super::headings::name_columns;
 use super::place::{Bound, Edited, Place, Sent};
-use super::settings::OnError;
+use super::whenever::OnError;
 use super::{Flow, Notice, Shell};
 use crate::error::{CliError, Result};
 use bytes::Bytes;
 use futures::{SinkExt, StreamExt};
+use server::sql_engine::sqlcode;
 use std::io::{IsTerminal, Write};
 use std::process::{Command, Stdio};
 use std::rc::Rc;
@@ -20,6 +22,11 @@ use tokio_postgres::{SimpleQueryMessage, Statement};
 
 /// What a statement without a session fails with.
 const UNCONNECTED: &str = "not connected: connect [K] begins a session";
+
+/// The field's numbers for a session that is not there, one that was lost, and what has none.
+pub(super) const NUMBER_UNCONNECTED: i32 = -3114;
+pub(super) const NUMBER_LOST: i32 = -3113;
+const NUMBER_OTHER: i32 = -20_000;
 
 /// The savepoint before a statement is asked what its columns are.
 const KINDS_MARK: &str = "skein_sql_kinds";
@@ -45,6 +52,18 @@ pub(crate) fn error_text(e: &tokio_postgres::Error) -> String {
         }
     }
     text
+}
+
+/// The number that `sqlcode` has for an error of a statement, in blocks as here.
+fn number_of(error: &tokio_postgres::Error, statement: &str) -> i32 {
+    let Some(about) = error.as_db_error() else { return NUMBER_LOST };
+    // The innermost statement is told first.
+    let within = about.where_().and_then(|context| context.lines().next());
+    let in_change = match within {
+        Some(line) => line.ends_with(" at SQL statement"),
+        None => changes_rows(statement),
+    };
+    sqlcode(about.code().code(), about.message(), about.detail(), in_change)
 }
 
 fn words(statement: &str) -> Vec<String> {
@@ -142,7 +161,7 @@ impl Shell {
         self.is_interrupted = false;
         self.has_parameters = false;
         if !self.is_connected {
-            self.has_failed = true;
+            (self.has_failed, self.sqlcode) = (true, NUMBER_UNCONNECTED);
             return self.failed(UNCONNECTED);
         }
         let text = substituted.text.as_str();
@@ -159,7 +178,7 @@ impl Shell {
         let traced = self.told_of(text).filter(|_| !blocks::returns_into(text));
         if let Some(told) = traced.filter(|_| self.only_explains(text)) {
             let failed = self.tell_trace(told, sent, None).await;
-            self.has_failed = failed.is_some();
+            (self.has_failed, self.sqlcode) = (failed.is_some(), NUMBER_OTHER);
             return match failed {
                 Some(error) => self.statement_failed(&error).await,
                 None => Ok(Flow::Next),
@@ -172,6 +191,9 @@ impl Shell {
         let begun = Instant::now();
         let done = self.deliver(sent, way).await;
         self.has_failed = done.is_err();
+        if let Err(error) = &done {
+            self.sqlcode = number_of(error, text);
+        }
         self.may_commit &= self.has_failed;
         self.say_notices();
         let made = blocks::stored(text);
@@ -182,7 +204,7 @@ impl Shell {
                 }
                 if let Some(table) = table {
                     let shows = traced.is_none_or(|told| told.rows);
-                    self.take_result(table, sent, shows).await;
+                    self.take_result(table, substituted, sent, shows).await;
                 }
                 Flow::Next
             }
@@ -227,7 +249,9 @@ impl Shell {
     }
 
     /// Takes what a statement has given: shows it, and keeps what columns give to variables.
-    async fn take_result(&mut self, mut table: Table, sent: &str, shows: bool) {
+    async fn take_result(&mut self, mut table: Table, typed: &Edited, sent: &str, shows: bool) {
+        // What may not be seen is in no heading.
+        name_columns(&mut table.header, &typed.shown());
         if shows && table.kinds.is_empty() && self.writes_numbers(&table) {
             table.kinds = self.kinds_of_shown(sent).await;
         }

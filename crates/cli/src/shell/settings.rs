@@ -8,18 +8,10 @@ use super::columns::TEMPLATES;
 use super::format::Format;
 use super::shapes::Template;
 use super::transaction::End;
+use super::whenever::{Code, OnError};
 use super::words::{quoted_words, setting};
 use super::{Shell, query};
 use crate::error::{CliError, Result};
-
-/// What follows an error of a statement.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum OnError {
-    Continue(End),
-    /// Nobody has said: a script goes on, and has failed in the end.
-    GoOn,
-    Exit(u8, End),
-}
 
 /// What stands between columns.
 pub(super) const SEPARATOR: &str = "|";
@@ -54,7 +46,9 @@ pub(super) struct Settings {
     pub(super) wraps: bool,
     /// What stands between the lines of a heading.
     pub(super) headsep: Option<char>,
+    /// What follows an error of a statement, and of the operating system; `None`: the same.
     pub(super) on_error: OnError,
+    pub(super) on_os_error: Option<OnError>,
     pub(super) autocommit: bool,
     /// Whether the variables of a block are printed when it has run.
     pub(super) autoprint: bool,
@@ -88,8 +82,9 @@ impl Settings {
             on_error: match (interactive, commands) {
                 (true, _) => OnError::Continue(End::Nothing),
                 (false, false) => OnError::GoOn,
-                (false, true) => OnError::Exit(1, End::Rollback),
+                (false, true) => OnError::Exit(Code::Number(1), End::Rollback),
             },
+            on_os_error: None,
             autocommit: true,
             autoprint: false,
             autotrace: None,

@@ -247,7 +247,7 @@ impl Shell {
             Err(error) if !error.is_closed() => Err(CliError::failed(error_text(&error))),
             _ => match self.loss().filter(|_| open) {
                 Some(text) => {
-                    self.has_failed = true;
+                    (self.has_failed, self.sqlcode) = (true, super::query::NUMBER_LOST);
                     self.failed(&text)
                 }
                 None => Ok(Flow::Next),

@@ -418,16 +418,16 @@ end $$;
 ",
     );
     for part in [
-        "LINE 3:   x := 5;\nat ",
-        "script.sql, line 5\n",
+        "LINE 3:   x := 5;\n          ^\nat ",
+        "script.sql, line 5, column 3\n",
         "script.sql, line 12\n",
-        "LINE 5:   foo bar;\n",
-        "script.sql, line 19\n",
+        "LINE 5:   foo bar;\n          ^\nat ",
+        "script.sql, line 19, column 3\n",
         "Errors for PROCEDURE P:\n",
-        "5/0      42601: ",
+        "5/3      42601: ",
         "script.sql, line 23, column 18\n",
         "LINE 3:   y := 2;\n",
-        "script.sql, line 27\n",
+        "script.sql, line 27, column 3\n",
         "script.sql, line 31, column 8\n",
         "script.sql, line 34\n",
     ] {

@@ -1,6 +1,7 @@
 //! Procedural code as a statement: `DO`, a block of the field's language by itself, and definitions
 //! of functions and procedures.
 
+use super::located::moved;
 use super::{Own, Parsed, Statement, Words, byte_offset, is_space, is_word};
 use crate::pl::{Code, block_len, definition};
 use crate::{PgError, Result};
@@ -107,16 +108,18 @@ pub(super) fn statement(
     let first = tokens.iter().find(|t| !is_space(&t.token));
     let at = first.map_or(text.len(), |first| byte_offset(text, first.span.start));
     let rest = &text[at..];
+    let before = text[..at].chars().count();
+    let in_message = |error: PgError| moved(error, before);
     let (parsed, len) = match is_block {
-        true => (None, block_len(rest)?),
-        false => match definition(rest)? {
+        true => (None, block_len(rest).map_err(in_message)?),
+        false => match definition(rest).map_err(in_message)? {
             Some((spec, len)) => (Some(Own::CreateRoutine(Box::new(spec))), len),
             None => return Ok(None),
         },
     };
     let own: Arc<str> = Arc::from(rest[..len].trim_end_matches(';').trim_end());
     let end = location(text, at + len);
-    let mut count = tokens.iter().take_while(|t| before(t.span.start, end)).count();
+    let mut count = tokens.iter().take_while(|t| is_before(t.span.start, end)).count();
     // The field's shells end a block with a line of its own.
     let slash = tokens[count..].iter().find(|t| !is_space(&t.token));
     if slash.is_some_and(|t| t.token == Token::Div) {
@@ -126,13 +129,13 @@ pub(super) fn statement(
     let statement = Statement {
         text: own.clone(),
         parsed: Parsed::Own(parsed.unwrap_or_else(code)),
-        before: text[..at].chars().count(),
+        before,
         ..Statement::empty()
     };
     Ok(Some((statement, count.max(1))))
 }
 
-fn before(a: Location, b: Location) -> bool {
+fn is_before(a: Location, b: Location) -> bool {
     (a.line, a.column) < (b.line, b.column)
 }
 

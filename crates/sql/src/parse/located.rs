@@ -30,6 +30,32 @@ enum Named<'m> {
     After(&'m str),
 }
 
+/// An error whose position was counted behind so many characters of the message.
+pub(super) fn moved(error: PgError, before: usize) -> PgError {
+    let before = u32::try_from(before).ok();
+    let position = error.position.zip(before).and_then(|(at, before)| at.checked_add(before));
+    PgError { position, ..error }
+}
+
+/// An error of a statement that holds procedural code as a text of its own, in which places were
+/// counted: with its position in the message, or without one.
+pub(crate) fn located_in_code(error: PgError, code: &str, statement: &Statement) -> PgError {
+    // Where it stands as it was written, and once, its places are those of the message.
+    let mut found = statement.text.match_indices(code);
+    match (found.next(), found.next()) {
+        (Some((at, _)), None) if !code.is_empty() && is_of_code(&error) => {
+            moved(error, statement.before + statement.text[..at].chars().count())
+        }
+        _ => PgError { position: None, ..error },
+    }
+}
+
+/// Whether an error was found where the text of procedural code was read.
+fn is_of_code(error: &PgError) -> bool {
+    let context = error.about.as_ref().and_then(|about| about.context.as_deref());
+    context.unwrap_or(&error.message).ends_with(" of the block")
+}
+
 /// The error with its position, if it has none and its message names something that stands once in
 /// the statement.
 pub(crate) fn located(error: PgError, statement: &Statement) -> PgError {
@@ -198,7 +224,7 @@ fn position_of(named: &Named<'_>, code: &str, statement: &Statement) -> Option<u
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::parse::parse_single;
+    use crate::parse::{parse_single, split};
 
     fn place(text: &str, code: &'static str, message: &str) -> Option<u32> {
         located(PgError::new(code, message), &parse_single(text).unwrap()).position
@@ -225,5 +251,38 @@ mod tests {
         let condition = "argument of WHERE must be type boolean, not type integer";
         assert_eq!(place("select 1 from t where (a)", "42804", condition), Some(24));
         assert_eq!(place("drop table nope", "42P01", "relation \"nope\" does not exist"), None);
+    }
+
+    #[test]
+    fn errors_of_code_stand_where_they_do_in_the_message() {
+        // The character that an error's position is at.
+        let at = |text: &str| {
+            let error = split(text).expect_err("it is wrong");
+            let at = error.position.map(|at| usize::try_from(at).unwrap() - 1)?;
+            Some(text.chars().skip(at).collect::<String>())
+        };
+        assert_eq!(at("select 'é'; begin\n  if;\nend;").as_deref(), Some(";\nend;"));
+        assert_eq!(at("begin null; end x; -- z").as_deref(), Some("x; -- z"));
+        assert_eq!(at("begin\n null; -- z\n").as_deref(), Some(" -- z\n"));
+        let own = "create or replace\nprocedure p is\n é int;\nbegin\n if;\nend;";
+        assert_eq!(at(own).as_deref(), Some(";\nend;"));
+        assert_eq!(at("create procedure 5 is").as_deref(), Some("5 is"));
+    }
+
+    #[test]
+    fn errors_of_a_body_that_is_a_text_stand_where_it_does() {
+        let place = |text: &str, code: &str, context: &str| {
+            let mut error = PgError { position: Some(8), ..PgError::syntax("syntax error") };
+            error.about.get_or_insert_default().context = Some(context.to_owned());
+            let statement = split(text).unwrap().pop().unwrap();
+            located_in_code(error, code, &statement).position
+        };
+        let text = "select 'é'; do $a$ begin x end $a$";
+        let of_block = "line 1 of the block";
+        assert_eq!(place(text, " begin x end ", of_block), Some(26));
+        let of_routine = "PL/pgSQL function f() line 1 at RETURN";
+        assert_eq!(place(text, " begin x end ", of_routine), None);
+        assert_eq!(place("do 'begin ''x'' end'", "begin 'x' end", of_block), None);
+        assert_eq!(place("do 'x x'", "x", of_block), None);
     }
 }

@@ -30,7 +30,7 @@ pub(crate) use field::WAIT;
 pub(crate) use keyed::keyed;
 pub use lift::Lifted;
 pub(crate) use lift::{lift, without_end};
-pub(crate) use located::located;
+pub(crate) use located::{located, located_in_code};
 use own::parse_own;
 pub(crate) use reading::Words;
 pub(crate) use storage::{BITMAP, LOGGED, REVERSE};
@@ -401,7 +401,10 @@ fn parse_one(text: &str, tokens: &[TokenWithSpan]) -> Result<Statement> {
     notices.extend(told.into_iter().map(|text| ("00000", text)));
     let tokens = written.as_deref().unwrap_or(tokens);
     let commands = code::speaks_of_routines(tokens);
-    let command = if commands { crate::pl::command(&own_text)? } else { None };
+    let command = match commands {
+        true => crate::pl::command(&own_text).map_err(|error| located::moved(error, before))?,
+        false => None,
+    };
     let own = match command {
         Some(command) => Some(Own::Routine(Box::new(command))),
         None => parse_own(tokens)?,

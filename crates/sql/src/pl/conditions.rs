@@ -119,9 +119,10 @@ pub(super) fn with_number(number: i32, text: String) -> PgError {
     PgError::new("P0001", text).with_detail(detail)
 }
 
-/// The number that `raise_application_error` has given an error, and how the field tells both.
-fn given_number(error: &PgError) -> Option<(i32, &str)> {
-    let told = error.detail.as_deref().filter(|_| error.code == "P0001")?;
+/// The number that `raise_application_error` has given an error of this SQLSTATE and detail, and
+/// how the field tells both.
+fn given_number<'e>(state: &str, detail: Option<&'e str>) -> Option<(i32, &'e str)> {
+    let told = detail.filter(|_| state == "P0001")?;
     let (number, _) = told.strip_prefix(NUMBERED)?.split_once(": ")?;
     let number = -i32::from(number.parse::<u16>().ok()?);
     GIVEN_NUMBERS.contains(&number).then_some((number, told))
@@ -129,17 +130,30 @@ fn given_number(error: &PgError) -> Option<(i32, &str)> {
 
 /// What the field's SQLERRM says of an error.
 pub(super) fn told(error: &PgError) -> &str {
-    given_number(error).map_or(error.message.as_str(), |(_, told)| told)
+    let given = given_number(error.code, error.detail.as_deref());
+    given.map_or(error.message.as_str(), |(_, told)| told)
+}
+
+/// What the field's SQLCODE says for an error.
+pub(super) fn number_of(error: &PgError) -> i32 {
+    sqlcode(error.code, &error.message, error.detail.as_deref(), false)
 }
 
 /// What the field's SQLCODE says for an error: by its SQLSTATE, and by its message where one
-/// SQLSTATE stands for several of the field's.
-pub(super) fn number_of(error: &PgError) -> i32 {
-    if let Some((number, _)) = given_number(error) {
+/// SQLSTATE stands for several of the field's. For clients too, which have no number but this.
+///
+/// `in_change`: a statement has failed that changes rows, for which the field has other numbers
+/// than for an assignment.
+#[must_use]
+pub fn sqlcode(state: &str, message: &str, detail: Option<&str>, in_change: bool) -> i32 {
+    if let Some((number, _)) = given_number(state, detail) {
         return number;
     }
-    let begins = |words: &str| error.message.starts_with(words);
-    match error.code {
+    if let Some(number) = changed_number(state, message).filter(|_| in_change) {
+        return number;
+    }
+    let begins = |words: &str| message.starts_with(words);
+    match state {
         "02000" => -6548,
         "08003" => -1012,
         "22410" => -1410,
@@ -150,7 +164,7 @@ pub(super) fn number_of(error: &PgError) -> i32 {
         "42P03" => -6511,
         "23001" => -2292,
         "23503" if begins("update or delete on") => -2292,
-        "42701" if error.message.ends_with(" already exists") => -1430,
+        "42701" if message.ends_with(" already exists") => -1430,
         "42701" => -957,
         "55P03" if begins("canceling statement due to lock timeout") => -30_006,
         "P0002" => 100,
@@ -199,9 +213,13 @@ pub(super) fn number_of(error: &PgError) -> i32 {
 /// The same where the field has another number for a statement that changes rows than for an
 /// assignment.
 pub(super) fn number_in_change(error: &PgError) -> Option<i32> {
-    match error.code {
-        "22001" if error.message.starts_with("value too long for type") => Some(-12_899),
-        "22003" if error.message == "numeric field overflow" => Some(-1438),
+    changed_number(error.code, &error.message)
+}
+
+fn changed_number(state: &str, message: &str) -> Option<i32> {
+    match state {
+        "22001" if message.starts_with("value too long for type") => Some(-12_899),
+        "22003" if message == "numeric field overflow" => Some(-1438),
         _ => None,
     }
 }
@@ -268,4 +286,22 @@ pub(super) fn message_of(number: i32) -> String {
         _ => "",
     };
     format!("ORA-{:05}: {text}", number.unsigned_abs()).trim_end().trim_end_matches(':').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_have_the_numbers_of_the_field() {
+        let relation = "relation \"t\" does not exist";
+        assert_eq!(sqlcode("42P01", relation, None, false), -942);
+        let own = with_number(-20_017, "no".to_owned());
+        assert_eq!(number_of(&own), -20_017);
+        assert_eq!(sqlcode("P0001", "no", own.detail.as_deref(), true), -20_017);
+        assert_eq!(sqlcode("P0001", "no", Some("ORA-00942: x"), false), 1);
+        let long = "value too long for type character varying(3)";
+        assert_eq!([false, true].map(|c| sqlcode("22001", long, None, c)), [-6502, -12_899]);
+        assert_eq!(sqlcode("99999", "", None, true), -20_000);
+    }
 }

@@ -512,7 +512,15 @@ impl Parser<'_> {
         let head = &self.text[self.first..begin];
         let lines = head::lines_of(head);
         let rest = format!("{lines}{}", &self.text[begin..]);
-        let len = super::parse::own_body_len(&rest, &spec.name, &spec.args, !spec.procedure)?;
+        // Places in it are told as those of the whole.
+        let before = self.text[..begin].chars().count();
+        let in_whole = |error: PgError| {
+            let at = error.position.and_then(|at| usize::try_from(at).ok());
+            let at = at.and_then(|at| at.checked_sub(lines.len())).map(|at| at + before);
+            PgError { position: at.and_then(|at| u32::try_from(at).ok()), ..error }
+        };
+        let len = super::parse::own_body_len(&rest, &spec.name, &spec.args, !spec.procedure);
+        let len = len.map_err(in_whole)?;
         let end = begin + (len - lines.len());
         while self.tokens[self.at].at < end && *self.tok() != Tok::End {
             self.advance();

@@ -48,7 +48,13 @@ pub(super) fn tokens(text: &str) -> Result<Vec<Token>> {
 
 fn unterminated(what: &str, text: &str, at: usize) -> PgError {
     let line = line_of(text, at);
-    PgError::syntax(format!("unterminated {what} in line {line} of the block"))
+    let error = PgError::syntax(format!("unterminated {what} in line {line} of the block"));
+    PgError { position: position_of(text, at), ..error }
+}
+
+/// The character of a place, from 1, as an error tells it.
+pub(super) fn position_of(text: &str, at: usize) -> Option<u32> {
+    u32::try_from(text.get(..at)?.chars().count() + 1).ok()
 }
 
 /// The line of a place, from 1.

@@ -42,6 +42,7 @@ mod types;
 
 pub(crate) use attributes::as_block;
 pub(crate) use collections::Account;
+pub use conditions::sqlcode;
 pub(crate) use define::{
     ArgumentSpec, ReturnsSpec, RoutineAction, RoutineCommand, RoutineFlags, RoutineKind,
     RoutineName, RoutineSpec, command, definition, routine_name,

@@ -6,7 +6,7 @@
 //! neither is a syntax error with its line.
 
 use super::conditions::states_of;
-use super::lex::{Tok, Token, line_of, tokens};
+use super::lex::{Tok, Token, line_of, position_of, tokens};
 use super::tree::{
     Block, Condition, CursorDef, Dialect, FIXED_SLOTS, FOUND, Handler, Kind, MESSAGE, NUMBER,
     Program, Returned, Routine, Rows, STATE, Slot, Sql, Statement, TypeName,
@@ -20,6 +20,9 @@ use std::sync::Arc;
 
 /// Statements in each other.
 const DEPTH_MAX: usize = 100;
+
+/// Words before the one at hand among which an error may name one.
+const NAMED_BEFORE_MAX: usize = 4;
 
 /// Names of one block or loop.
 #[derive(Default)]
@@ -427,15 +430,31 @@ impl<'a> Parser<'a> {
             Tok::End => "syntax error at end of input".to_owned(),
             _ => format!("syntax error at or near \"{}\"", &self.text[token.at..token.end]),
         };
-        self.error("42601", text)
+        // The end is where the last word ends.
+        let last = self.at.checked_sub(1).filter(|_| token.tok == Tok::End);
+        let at = last.map_or(token.at, |last| self.tokens[last].end);
+        PgError { position: position_of(self.text, at), ..self.error("42601", text) }
     }
 
-    /// An error with the line at hand.
+    /// An error with the line at hand, and the position of what it names if that stands there or
+    /// was just read.
     pub(super) fn error(&self, code: &'static str, text: impl Into<String>) -> PgError {
         let mut error = PgError::new(code, text);
         let line = self.line();
         error.about.get_or_insert_default().context = Some(format!("line {line} of the block"));
+        error.position = self.named_at(&error.message).and_then(|at| position_of(self.text, at));
         error
+    }
+
+    /// Where the last word up to the one at hand stands that a message has in quotes.
+    fn named_at(&self, message: &str) -> Option<usize> {
+        let named = message.split('"').nth(1)?;
+        let is_named = |token: &&Token| match &token.tok {
+            Tok::Word(name) | Tok::Quoted(name) => name == named,
+            _ => false,
+        };
+        let read = &self.tokens[self.at.saturating_sub(NAMED_BEFORE_MAX)..=self.at];
+        read.iter().rfind(is_named).map(|token| token.at)
     }
 
     /// 0A000 with what to do instead.

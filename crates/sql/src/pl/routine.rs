@@ -101,11 +101,16 @@ fn compile(def: &RoutineDef) -> Result<Program> {
     }
 }
 
+/// An error in a routine's body, whose places are none of the statement that calls it.
+fn without_position(error: PgError) -> PgError {
+    PgError { position: None, ..error }
+}
+
 fn program_of(def: &RoutineDef) -> Result<Arc<Program>> {
     if let Some(known) = def.derived.get::<Program>() {
         return Ok(known);
     }
-    let program = Arc::new(compile(def)?);
+    let program = Arc::new(compile(def).map_err(without_position)?);
     def.derived.put(program.clone());
     Ok(def.derived.get().unwrap_or(program))
 }
@@ -141,14 +146,16 @@ impl Session {
         let calls = std::mem::replace(&mut self.row_calls, calls);
         let called = std::mem::replace(&mut self.called, called);
         self.blocks_that_hold += usize::from(holds);
+        let outer_code = self.ctx.session.enter_code(def.obj.0);
         let mut machine = Machine::new(self, &program, ready);
         let done = Box::pin(machine.run_body(def, args, columns, &program)).await;
         let ready = std::mem::take(&mut machine.ready);
         self.blocks_that_hold -= usize::from(holds);
+        self.ctx.session.leave_code(outer_code);
         (self.running, self.parts) = (running, parts);
         (self.row_calls, self.called) = (calls, called);
         self.routine_plans.keep(def.obj.0, program, ready);
-        done
+        done.map_err(without_position)
     }
 }
 

@@ -409,7 +409,10 @@ impl Session {
         let txn = self.transaction()?;
         let change = match action {
             RoutineAction::Drop { .. } => return Ok(()),
-            RoutineAction::Compile => return check_body(def),
+            // No place in the body is one in this statement.
+            RoutineAction::Compile => {
+                return check_body(def).map_err(|error| PgError { position: None, ..error });
+            }
             RoutineAction::Comment(text) => RoutineChange::Comment(text.as_deref()),
             RoutineAction::Rename(name) => {
                 self.check_create_in(&def.schema).await?;

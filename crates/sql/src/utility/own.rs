@@ -6,7 +6,7 @@
 
 use super::{done, refuse};
 use crate::encode::{RowSink, column_of};
-use crate::parse::Own;
+use crate::parse::{Own, located_in_code};
 use crate::session::{Fetched, Portal, Session};
 use crate::{PgError, Result};
 use kernel::dict::CHECKPOINT_ROLE;
@@ -34,9 +34,16 @@ impl Session {
                 Box::pin(self.analyze_tables(what)).await?;
                 done("ANALYZE")
             }
-            Own::Code(code) => Box::pin(self.run_code(code)).await,
+            Own::Code(code) => {
+                let done = Box::pin(self.run_code(code)).await;
+                let statement = &portal.prepared.statement;
+                done.map_err(|error| located_in_code(error, &code.text, statement))
+            }
             Own::CreateRoutine(spec) => {
-                Ok(Fetched::Complete(Box::pin(self.create_routine(spec)).await?))
+                let made = Box::pin(self.create_routine(spec)).await.map(Fetched::Complete);
+                let code = spec.text.as_deref().unwrap_or("");
+                let statement = &portal.prepared.statement;
+                made.map_err(|error| located_in_code(error, code, statement))
             }
             Own::Routine(command) => {
                 Ok(Fetched::Complete(Box::pin(self.routine_command(command)).await?))
