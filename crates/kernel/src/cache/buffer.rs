@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 
-use block::{Dba, InstanceNo, Mode, Rba, Version, layout};
+use block::{Dba, InstanceNo, Mode, ObjId, Rba, Version, layout};
 use env::IoBuf;
 use global::Holder;
 use global::msg::Timings;
@@ -169,6 +169,8 @@ pub struct Buffer {
     /// Set while somebody waits for the pins to drop.
     pub(crate) pin_waiter: AtomicBool,
     pub dba: Dba,
+    /// The segment of which the reader that had it read told, while its image is here; 0: none.
+    sought: AtomicU32,
     common: Arc<Common>,
     /// Woken at every change of state that somebody may wait for.
     pub(crate) changed: Notify,
@@ -186,6 +188,7 @@ impl Buffer {
             counts: Counts::default(),
             usage: AtomicU8::new(1),
             pin_waiter: AtomicBool::new(false),
+            sought: AtomicU32::new(0),
             latch: RwLock::new(State {
                 image: None,
                 holder: Holder::new(dba),
@@ -236,6 +239,26 @@ impl Buffer {
     /// Counts a change of the block, for its segment. Under the latch.
     pub(crate) fn count_change(&self) {
         self.counts.changed();
+    }
+
+    /// A reader of the segment has the block read, whose image is not here: what is counted of it
+    /// is that segment's, for one that has never been formatted says nothing of its own, or what
+    /// it was in a former life. Under the latch.
+    pub(crate) fn seek(&self, obj: ObjId) {
+        self.sought.store(obj.0, Ordering::Relaxed);
+    }
+
+    /// The segment has been told of what was counted, and the image goes or is to be another's.
+    pub(super) fn forget_sought(&self) {
+        self.sought.store(0, Ordering::Relaxed);
+    }
+
+    /// The segment for which is counted what is done with the block, of which this is the image.
+    pub(crate) fn segment_of(&self, image: &[u8]) -> ObjId {
+        match self.sought.load(Ordering::Relaxed) {
+            0 => layout::obj(image),
+            obj => ObjId(obj),
+        }
     }
 
     /// Marks use, for the replacement policy.

@@ -177,13 +177,15 @@ impl Cache {
         let requests = copies.len() as u64;
         let images: Vec<(Dba, IoBuf)> =
             copies.iter().map(|c| (c.buffer.dba, c.image.clone())).collect();
+        let begun = self.env.now();
         let write = write_images(&self.group, Area::Dbwr(me), &images);
         let n = ctx.wait(WaitEvent::DbFileParallelWrite, [requests, 0, 0], write).await?;
         ctx.bump(Stat::DbwrDoubleWriteBlocks, requests);
         ctx.bump(Stat::PhysicalWriteRequests, n);
         ctx.bump(Stat::PhysicalWrites, requests);
-        for (dba, image) in &images {
-            self.files.written(dba.file);
+        let blocks: Vec<Dba> = images.iter().map(|(dba, _)| *dba).collect();
+        self.files.written(&blocks, self.env.now().since(begun));
+        for (_, image) in &images {
             self.common.segments.add(layout::obj(image), SegmentStat::PhysicalWrites, 1);
         }
         self.data_writes.fetch_add(requests, Ordering::SeqCst);

@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 
 use super::buffer::{Buffer, State};
 use super::pool::Cache;
-use super::segments::SegmentStat;
+use super::segments::segments_of;
 use crate::error::Result;
 
 /// Most blocks of one request: 1 MiB.
@@ -201,7 +201,7 @@ impl Cache {
         let all = self.group.read_blocks(first.file, first.block, blocks).await;
         self.files.read(first.file, blocks, self.env.now().since(began));
         let checked = |(buffer, image): (&Arc<Buffer>, IoBuf)| self.checked(buffer.dba, image);
-        match all {
+        let images: Vec<Option<IoBuf>> = match all {
             Ok(all) if blocks == 1 => vec![checked((&run[0], all))],
             Ok(all) => {
                 let images = all.chunks_exact(BLOCK_BYTES).map(IoBuf::copy_from);
@@ -209,12 +209,13 @@ impl Cache {
             }
             // Of the blocks of a request that failed, some may be readable.
             Err(_) => vec![None; run.len()],
-        }
+        };
+        self.count_reads(segments_of(run, &images));
+        images
     }
 
     fn checked(&self, dba: Dba, image: IoBuf) -> Option<IoBuf> {
         layout::check(&image, dba).ok()?;
-        self.common.segments.add(layout::obj(&image), SegmentStat::PhysicalReads, 1);
         self.clock.raise(layout::scn(&image));
         Some(image)
     }

@@ -521,7 +521,7 @@ impl Cache {
         }
         // Whatever ends this future early (an error, a cancelled statement) ends the read.
         let guard = LoadGuard { cache: self, buffer: Some(buffer) };
-        let image = self.read_block(ctx, dba).await?;
+        let image = self.read_into(ctx, buffer).await?;
         guard.done(image);
         Ok(())
     }

@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use block::layout::{self, Damage};
-use block::{BLOCK_BYTES, Dba, MASTER_GROUP_BLOCKS, Mode};
+use block::{BLOCK_BYTES, Dba, MASTER_GROUP_BLOCKS, Mode, ObjId};
 use env::IoBuf;
 use observe::{Ctx, Stat, WaitEvent};
 
 use super::buffer::Buffer;
 use super::pool::Cache;
-use super::segments::SegmentStat;
+use super::segments::segments_of;
 use crate::error::{Error, Result};
 
 /// A read that overlaps another instance's write may be torn: it is repeated before the block is
@@ -23,6 +23,18 @@ impl Cache {
     /// # Errors
     /// [`Error::Corrupt`] after several tries; disk errors.
     pub async fn read_block(&self, ctx: &Ctx, dba: Dba) -> Result<IoBuf> {
+        self.read_one(ctx, dba, None).await
+    }
+
+    /// [`Cache::read_block`] for a buffer, which may know whose block it is.
+    ///
+    /// # Errors
+    /// The same.
+    pub(crate) async fn read_into(&self, ctx: &Ctx, buffer: &Buffer) -> Result<IoBuf> {
+        self.read_one(ctx, buffer.dba, Some(buffer)).await
+    }
+
+    async fn read_one(&self, ctx: &Ctx, dba: Dba, buffer: Option<&Buffer>) -> Result<IoBuf> {
         let p = [u64::from(dba.file), u64::from(dba.block), 1];
         let mut tries = 0;
         loop {
@@ -33,7 +45,8 @@ impl Cache {
             self.files.read(dba.file, 1, self.env.now().since(began));
             match layout::check(&image, dba) {
                 Ok(()) => {
-                    self.common.segments.add(layout::obj(&image), SegmentStat::PhysicalReads, 1);
+                    let obj = buffer.map_or_else(|| layout::obj(&image), |b| b.segment_of(&image));
+                    self.count_reads(std::iter::once(obj));
                     self.clock.raise(layout::scn(&image));
                     return Ok(image);
                 }
@@ -56,12 +69,13 @@ impl Cache {
         Err(Error::Corrupt { dba, what })
     }
 
-    /// Reads ahead `count` consecutive blocks from `first` in as few requests as possible, so that
-    /// a scan finds them cached. Blocks that are here, or being read, are left alone.
+    /// Reads ahead `count` consecutive blocks of the segment `obj` from `first` in as few requests
+    /// as possible, so that a scan finds them cached. Blocks that are here, or being read, are left
+    /// alone.
     ///
     /// # Errors
     /// A block is damaged or cannot be read.
-    pub async fn prefetch(&self, ctx: &Ctx, first: Dba, count: u32) -> Result<()> {
+    pub async fn prefetch(&self, ctx: &Ctx, obj: ObjId, first: Dba, count: u32) -> Result<()> {
         let mut at = 0;
         while at < count {
             let left_in_group = MASTER_GROUP_BLOCKS - (first.block + at) % MASTER_GROUP_BLOCKS;
@@ -69,7 +83,7 @@ impl Cache {
             let mut run: Vec<Arc<Buffer>> = Vec::new();
             for i in at..end {
                 let dba = Dba::new(first.file, first.block + i);
-                if let Some(buffer) = self.claim(dba) {
+                if let Some(buffer) = self.claim(dba, obj) {
                     run.push(buffer);
                 } else {
                     self.read_run(ctx, std::mem::take(&mut run)).await?;
@@ -82,7 +96,7 @@ impl Cache {
     }
 
     /// The buffer of an absent block; while alone it is marked as being read by this caller.
-    fn claim(&self, dba: Dba) -> Option<Arc<Buffer>> {
+    fn claim(&self, dba: Dba, obj: ObjId) -> Option<Arc<Buffer>> {
         let (buffer, _) = self.lookup_or_insert(dba);
         let _gate = self.enter_protocol();
         let mut st = buffer.latch().write();
@@ -95,6 +109,7 @@ impl Cache {
             }
             st.loading = true;
         }
+        buffer.seek(obj);
         drop(st);
         Some(buffer)
     }
@@ -126,7 +141,7 @@ impl Cache {
         let first = run[0].dba;
         let n = u32::try_from(run.len()).expect("a run is at most 128 blocks");
         if n == 1 {
-            return Ok(vec![self.read_block(ctx, first).await?]);
+            return Ok(vec![self.read_into(ctx, &run[0]).await?]);
         }
         ctx.bump(Stat::PhysicalReads, u64::from(n));
         ctx.bump(Stat::PhysicalReadRequests, 1);
@@ -137,15 +152,21 @@ impl Cache {
         self.files.read(first.file, n, self.env.now().since(began));
         let mut out = Vec::with_capacity(run.len());
         for (buffer, bytes) in run.iter().zip(all.chunks_exact(BLOCK_BYTES)) {
-            if layout::check(bytes, buffer.dba).is_ok() {
+            let is_whole = layout::check(bytes, buffer.dba).is_ok();
+            if is_whole {
                 self.clock.raise(layout::scn(bytes));
-                self.common.segments.add(layout::obj(bytes), SegmentStat::PhysicalReads, 1);
-                out.push(IoBuf::copy_from(bytes));
-            } else {
-                out.push(self.read_block(ctx, buffer.dba).await?);
             }
+            out.push(is_whole.then(|| IoBuf::copy_from(bytes)));
         }
-        Ok(out)
+        self.count_reads(segments_of(run, &out));
+        let mut images = Vec::with_capacity(run.len());
+        for (buffer, image) in run.iter().zip(out) {
+            images.push(match image {
+                Some(image) => image,
+                None => self.read_into(ctx, buffer).await?,
+            });
+        }
+        Ok(images)
     }
 }
 

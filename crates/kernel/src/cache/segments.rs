@@ -5,9 +5,11 @@
 //! several sessions at the same instant may count as one. Must never be read by who decides
 //! something.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use block::{ObjId, layout};
+use block::{Dba, ObjId};
+use env::IoBuf;
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 
@@ -28,6 +30,7 @@ pub enum SegmentStat {
     GcBufferBusy,
     GcCrBlocksReceived,
     GcCurrentBlocksReceived,
+    PhysicalReadRequests,
 }
 
 impl SegmentStat {
@@ -43,6 +46,7 @@ impl SegmentStat {
         SegmentStat::GcBufferBusy,
         SegmentStat::GcCrBlocksReceived,
         SegmentStat::GcCurrentBlocksReceived,
+        SegmentStat::PhysicalReadRequests,
     ];
 
     /// The field's name of it.
@@ -60,11 +64,12 @@ impl SegmentStat {
             SegmentStat::GcBufferBusy => "gc buffer busy",
             SegmentStat::GcCrBlocksReceived => "gc cr blocks received",
             SegmentStat::GcCurrentBlocksReceived => "gc current blocks received",
+            SegmentStat::PhysicalReadRequests => "physical read requests",
         }
     }
 }
 
-const SEGMENT_STATS: usize = 11;
+const SEGMENT_STATS: usize = 12;
 const SHARDS: usize = 16;
 
 /// Counts of one segment, in the order of [`SegmentStat::ALL`].
@@ -101,7 +106,9 @@ struct File {
     read_us: AtomicU64,
     single_reads: AtomicU64,
     single_read_us: AtomicU64,
+    writes: AtomicU64,
     blocks_written: AtomicU64,
+    write_us: AtomicU64,
 }
 
 /// I/O of one data file.
@@ -115,7 +122,11 @@ pub struct FileCounts {
     /// Those of a single block.
     pub single_reads: u64,
     pub single_read_us: u64,
+    /// Write requests, the blocks of them, and their part of the time of the batches that they were
+    /// made in.
+    pub writes: u64,
     pub blocks_written: u64,
+    pub write_us: u64,
 }
 
 /// I/O by file.
@@ -134,19 +145,59 @@ impl Files {
         }
     }
 
-    pub fn written(&self, file: u16) {
-        if let Some(of) = self.0.get(usize::from(file)) {
-            of.blocks_written.fetch_add(1, Relaxed);
+    /// A batch has been written in so many microseconds, its blocks in order: those that follow one
+    /// another were one request.
+    pub fn written(&self, batch: &[Dba], us: u64) {
+        let mut begin = 0;
+        while begin < batch.len() {
+            let file = batch[begin].file;
+            let of_file = batch[begin..].iter().take_while(|dba| dba.file == file).count();
+            let part = &batch[begin..begin + of_file];
+            begin += of_file;
+            let Some(of) = self.0.get(usize::from(file)) else { continue };
+            let joined = part.windows(2).filter(|two| two[0].block + 1 == two[1].block).count();
+            of.writes.fetch_add((of_file - joined) as u64, Relaxed);
+            of.blocks_written.fetch_add(of_file as u64, Relaxed);
+            of.write_us.fetch_add(us * of_file as u64 / batch.len() as u64, Relaxed);
         }
     }
 }
 
+/// The segments of the blocks of a run that have been read whole.
+pub(super) fn segments_of(
+    run: &[Arc<Buffer>],
+    images: &[Option<IoBuf>],
+) -> impl Iterator<Item = ObjId> {
+    let whole =
+        |(buffer, image): (&Arc<Buffer>, &Option<IoBuf>)| Some(buffer.segment_of(image.as_ref()?));
+    run.iter().zip(images).filter_map(whole)
+}
+
 impl Cache {
+    /// Counts the blocks that one request has read, each told by its segment; the request is of the
+    /// first one's.
+    pub(super) fn count_reads(&self, mut of: impl Iterator<Item = ObjId>) {
+        let Some(first) = of.next() else { return };
+        let segments = &self.common.segments;
+        segments.add(first, SegmentStat::PhysicalReadRequests, 1);
+        // Neighbours mostly are of one segment.
+        let (mut obj, mut blocks) = (first, 1);
+        for next in of {
+            if next != obj {
+                segments.add(obj, SegmentStat::PhysicalReads, blocks);
+                (obj, blocks) = (next, 0);
+            }
+            blocks += 1;
+        }
+        segments.add(obj, SegmentStat::PhysicalReads, blocks);
+    }
+
     /// Adds what has been counted in a buffer's header to the segment of the image that is leaving
     /// it, or is to be another's. Under the buffer's latch.
     pub(crate) fn settle_counts(&self, buffer: &Buffer, image: &[u8]) {
         let (gets, changes) = buffer.counts.take();
-        let obj = layout::obj(image);
+        let obj = buffer.segment_of(image);
+        buffer.forget_sought();
         for (stat, n) in [(SegmentStat::LogicalReads, gets), (SegmentStat::DbBlockChanges, changes)]
         {
             if n > 0 {
@@ -164,7 +215,7 @@ impl Cache {
             let Some(image) = latched.image.as_ref() else { continue };
             let (gets, changes) = buffer.counts.get();
             if gets > 0 || changes > 0 {
-                let counts = all.entry(layout::obj(image)).or_default();
+                let counts = all.entry(buffer.segment_of(image)).or_default();
                 counts[SegmentStat::LogicalReads as usize] += gets;
                 counts[SegmentStat::DbBlockChanges as usize] += changes;
             }
@@ -186,8 +237,28 @@ impl Cache {
             read_us: get(&of.read_us),
             single_reads: get(&of.single_reads),
             single_read_us: get(&of.single_read_us),
+            writes: get(&of.writes),
             blocks_written: get(&of.blocks_written),
+            write_us: get(&of.write_us),
         });
         counts.filter(|of| of.reads > 0 || of.blocks_written > 0).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_that_follow_one_another_are_one_write() {
+        let files = Files::default();
+        let at = |file, block| Dba { file, block };
+        files.written(&[at(3, 7), at(3, 8), at(4, 9), at(4, 20), at(4, 21), at(90, 1)], 600);
+        files.written(&[], 5);
+        let told = |file: usize| {
+            let of = &files.0[file];
+            [&of.writes, &of.blocks_written, &of.write_us].map(|n| n.load(Relaxed))
+        };
+        assert_eq!((told(3), told(4), told(5)), ([1, 2, 200], [2, 3, 300], [0, 0, 0]));
     }
 }

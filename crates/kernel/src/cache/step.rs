@@ -178,6 +178,8 @@ impl Cache {
                 st.arrival = carry.arrival.take();
                 st.last_rba = Rba::ZERO;
                 st.struct_rba = Rba::ZERO;
+                // It comes formatted, and tells whose it is.
+                buffer.forget_sought();
                 self.reserve(buffer);
             }
             HolderEffect::BecomeDirty => self.become_dirty(buffer, st),

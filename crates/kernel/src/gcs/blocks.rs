@@ -335,7 +335,7 @@ impl Node {
                 }
                 // Another instance was writing it, or the request failed as a whole.
                 let repeated = again.into_iter().map(|buffer| async {
-                    node.granted_came(buffer, node.cache.read_block(&node.ctx, buffer.dba).await);
+                    node.granted_came(buffer, node.cache.read_into(&node.ctx, buffer).await);
                 });
                 futures::future::join_all(repeated).await;
                 read.end();
@@ -487,7 +487,7 @@ impl Node {
 
     /// Counts something for the segment whose block a buffer holds, if it has come.
     pub(super) fn count_segment(&self, buffer: &Buffer, stat: SegmentStat) {
-        let obj = buffer.latch().read().image.as_ref().map(|image| layout::obj(image));
+        let obj = buffer.latch().read().image.as_ref().map(|image| buffer.segment_of(image));
         obj.into_iter().for_each(|obj| self.cache.common.segments.add(obj, stat, 1));
     }
 
@@ -696,7 +696,7 @@ impl Node {
             }
             GcsMessage::CrBlock { addr, req_id, timings, image, complete, .. } => {
                 self.core.clock.raise(layout::scn(&image));
-                let answer = self.cr_waits.lock().remove(&req_id);
+                let asker = self.cr_waits.lock().remove(&(addr, req_id));
                 let buffer = self.cache.lookup(addr);
                 let mut others = false;
                 if let Some(buffer) = &buffer {
@@ -706,10 +706,13 @@ impl Node {
                     others = std::mem::take(&mut st.wake);
                 }
                 // With nothing held: who is woken looks at the same things.
-                if let Some(answer) = answer {
-                    // The asker may have gone: then nobody needs the copy.
-                    let copy = CrCopy { image, complete };
-                    let _ = answer.send(CrAnswer { copy, from, timings, own_lms_us: lms_us });
+                let (obj, copy) = (layout::obj(&image), CrCopy { image, complete });
+                let answer = CrAnswer { copy, from, timings, own_lms_us: lms_us };
+                if asker.is_none_or(|asker| asker.send(answer).is_err()) {
+                    // The asker has gone: nobody needs the copy, which has been received all the
+                    // same.
+                    self.ctx.bump(Stat::GcCrBlocksReceived, 1);
+                    self.cache.common.segments.add(obj, SegmentStat::GcCrBlocksReceived, 1);
                 }
                 // After the answer, or its asker would think that there is none.
                 if let Some(buffer) = buffer.filter(|_| others) {

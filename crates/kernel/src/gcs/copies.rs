@@ -1,14 +1,17 @@
 //! Consistent copies, as their readers ask for them: one, or all that a range of rows needs.
 //!
 //! Promises: a copy is as of the snapshot asked for, or the reader is told that it shares the block
-//! now; who asks for many waits for all of them together. Must never keep a block from anybody: a
-//! copy is no right.
+//! now; who asks for many waits for all of them together, and one that is slow takes nothing away
+//! from the others. Must never keep a block from anybody: a copy is no right.
 
+use std::collections::hash_map::Entry;
 use std::pin::pin;
+use std::sync::Arc;
 
-use block::{Dba, Mode, Scn, Xid, layout};
+use block::{Dba, InstanceNo, Mode, ObjId, Scn, Xid, layout};
 use cluster::Class;
-use futures::future::{Either, join_all, select};
+use futures::future::{Either, FutureExt, select};
+use futures::stream::{FuturesUnordered, StreamExt};
 use global::HolderEvent;
 use global::msg::{ReqId, Want};
 use observe::{Ctx, Stat, Told, TransferKind, WaitEvent};
@@ -17,26 +20,27 @@ use tokio::sync::oneshot;
 use super::blocks::{REPEAT_AFTER, transfer_times};
 use super::node::{CrAnswer, Node};
 use super::waiting::Waiting;
-use crate::cache::{Carry, SegmentStat};
+use crate::cache::{Buffer, Carry, SegmentStat, State};
 use crate::error::Result;
 use crate::txn::CrCopy;
 
-/// A question for a copy of one of many blocks.
+/// A question for a copy of a block.
 struct Asked<'a> {
-    dba: Dba,
+    buffer: Arc<Buffer>,
     answer: oneshot::Receiver<CrAnswer>,
-    direct: Option<block::InstanceNo>,
+    direct: Option<InstanceNo>,
     guard: CrGuard<'a>,
 }
 
 impl Node {
     /// A consistent-read base of a block this instance has no right to: a copy, or `None` if it has
-    /// the block in S now.
+    /// the block in S now. `anew`: no copy that was asked for before.
     pub(super) async fn get_consistent(
         &self,
         ctx: &Ctx,
         dba: Dba,
         scn: Scn,
+        anew: bool,
     ) -> Result<Option<CrCopy>> {
         let p = [u64::from(dba.file), u64::from(dba.block), 1];
         let (mut waited, mut until, mut waits) = (false, None, None);
@@ -65,20 +69,8 @@ impl Node {
                     return Err(e);
                 } else if st.holder.reading() {
                     reading = st.disk_read.clone();
-                } else if st.holder.pending().is_none() {
-                    let req_id = self.req_id();
-                    let want = Want::Cr { scn, xid: Xid::NONE };
-                    let event = HolderEvent::Want { want, req_id };
-                    let (answer, answered) = oneshot::channel();
-                    self.cr_waits.lock().insert(req_id, answer);
-                    (st.arrival, st.disk_read) = (None, None);
-                    self.cache.step(&buffer, &mut st, event, Carry::default());
-                    match st.holder.pending() {
-                        Some(pending) if pending.0 == req_id => {
-                            copy = Some((req_id, answered, st.holder.asked_directly()));
-                        }
-                        _ => drop(self.cr_waits.lock().remove(&req_id)),
-                    }
+                } else {
+                    copy = self.ask_copy(&buffer, &mut st, scn, anew);
                 }
             }
             if here {
@@ -91,7 +83,7 @@ impl Node {
                 continue;
             }
             let began = self.env.now();
-            let Some((req_id, answered, asked)) = copy else {
+            let Some(asked) = copy else {
                 let busy = WaitEvent::GcBufferBusyAcquire;
                 if ctx.wait_for_or_cancel(busy, p, REPEAT_AFTER, changed).await?.is_err() {
                     self.repeat(&buffer);
@@ -99,13 +91,13 @@ impl Node {
                 self.count_segment(&buffer, SegmentStat::GcBufferBusy);
                 continue;
             };
-            let _guard = CrGuard { node: self, req_id };
+            let Asked { answer, direct, guard: _guard, .. } = asked;
             let wait = async {
-                let either = futures::future::select(answered, changed);
+                let either = select(answer, changed);
                 match self.env.timeout(REPEAT_AFTER, either).await {
-                    Ok(futures::future::Either::Left((Ok(answer), _))) => {
+                    Ok(Either::Left((Ok(answer), _))) => {
                         let us = self.env.now().since(began);
-                        let told = self.copy_received(ctx, dba, &answer, asked, us);
+                        let told = self.copy_received(ctx, dba, &answer, direct, us);
                         ((Some(answer.copy), None), told)
                     }
                     Ok(_) => {
@@ -127,12 +119,14 @@ impl Node {
         }
     }
 
-    /// Copies of those of many blocks of which another instance has one, asked for together. Best
-    /// effort: what does not come in one go is asked for again by whoever needs it.
+    /// Copies of those of many blocks of which another instance has one, asked for together, in the
+    /// order of their addresses. Best effort: what does not come in time is left to whoever needs
+    /// it. `of`: the segment that all are of, if the reader knows.
     pub(super) async fn get_consistent_many(
         &self,
         ctx: &Ctx,
         dbas: &[Dba],
+        of: Option<ObjId>,
         scn: Scn,
     ) -> Result<Vec<(Dba, CrCopy)>> {
         let Some(first) = dbas.first() else { return Ok(Vec::new()) };
@@ -146,40 +140,79 @@ impl Node {
             if self.cache.is_alone() {
                 return Ok(Vec::new());
             }
-            asked.extend(dbas.iter().filter_map(|dba| self.ask_copy(*dba, scn)));
+            for dba in dbas {
+                let (buffer, _) = self.cache.lookup_or_insert(*dba);
+                let mut st = buffer.latch().write();
+                if !self.cache.usable(&buffer, &st, Mode::S) {
+                    // Nobody may have it: then it is read.
+                    if let Some(obj) = of.filter(|_| st.image.is_none()) {
+                        buffer.seek(obj);
+                    }
+                    asked.extend(self.ask_copy(&buffer, &mut st, scn, false));
+                }
+            }
         }
         if asked.is_empty() {
             return Ok(Vec::new());
         }
-        let buffers: Vec<_> = asked.iter().filter_map(|a| self.cache.lookup(a.dba)).collect();
+        let buffers: Vec<_> = asked.iter().map(|asked| asked.buffer.clone()).collect();
         let began = self.env.now();
-        let all = join_all(asked.into_iter().map(|asked| self.copy_asked(ctx, asked, began)));
+        let mut came = Vec::with_capacity(asked.len());
+        let mut questions = FuturesUnordered::new();
+        for asked in asked {
+            questions.push(self.copy_asked(ctx, asked, began));
+        }
+        let all = async {
+            while let Some(answer) = questions.next().await {
+                came.extend(answer);
+            }
+        };
         let wait = self.env.timeout(REPEAT_AFTER, all);
         let wait = ctx.wait_or_cancel(WaitEvent::GcCrMultiBlockRequest, p, wait);
-        let came = self.env.eager(wait).await?.unwrap_or_default();
+        // What takes longer is waited for, or asked for again, by itself.
+        let _ = self.env.eager(wait).await?;
         // What nobody had is being read from disk.
         self.wait_for_reads(ctx, &buffers).await?;
-        Ok(came.into_iter().flatten().collect())
+        while let Some(Some(answer)) = questions.next().now_or_never() {
+            came.extend(answer);
+        }
+        came.sort_unstable_by_key(|(dba, _): &(Dba, CrCopy)| *dba);
+        Ok(came)
     }
 
-    /// Asks for a copy of a block unless there is a better way, or somebody asks already.
-    fn ask_copy(&self, dba: Dba, scn: Scn) -> Option<Asked<'_>> {
-        let (buffer, _) = self.cache.lookup_or_insert(dba);
-        let mut st = buffer.latch().write();
-        if self.cache.usable(&buffer, &st, Mode::S) || st.holder.pending().is_some() {
-            return None;
-        }
-        let req_id = self.req_id();
+    /// Asks for a copy of a block. If the same has been asked for and nobody waits for the answer
+    /// any more, that question is taken over, unless it must be asked `anew`. `None`: something
+    /// else is under way.
+    fn ask_copy(
+        &self,
+        buffer: &Arc<Buffer>,
+        st: &mut State,
+        scn: Scn,
+        anew: bool,
+    ) -> Option<Asked<'_>> {
         let want = Want::Cr { scn, xid: Xid::NONE };
+        let pending = st.holder.pending();
+        let req_id = match pending {
+            None => self.req_id(),
+            Some((req_id, asked)) if asked == want && !anew => req_id,
+            Some(_) => return None,
+        };
         let (sender, answer) = oneshot::channel();
-        self.cr_waits.lock().insert(req_id, sender);
-        let guard = CrGuard { node: self, req_id };
-        if !st.holder.reading() {
-            (st.arrival, st.disk_read, st.read_error) = (None, None, None);
+        {
+            let mut waits = self.cr_waits.lock();
+            let Entry::Vacant(free) = waits.entry((buffer.dba, req_id)) else { return None };
+            free.insert(sender);
         }
-        self.cache.step(&buffer, &mut st, HolderEvent::Want { want, req_id }, Carry::default());
+        let guard = CrGuard { node: self, dba: buffer.dba, req_id };
+        if pending.is_none() {
+            if !st.holder.reading() {
+                (st.arrival, st.disk_read, st.read_error) = (None, None, None);
+            }
+            self.cache.step(buffer, st, HolderEvent::Want { want, req_id }, Carry::default());
+        }
         let ours = st.holder.pending().is_some_and(|p| p.0 == req_id);
-        ours.then(|| Asked { dba, answer, direct: st.holder.asked_directly(), guard })
+        let direct = st.holder.asked_directly();
+        ours.then(|| Asked { buffer: buffer.clone(), answer, direct, guard })
     }
 
     /// Accounts a copy; the event by which the field names it, and whose it was.
@@ -188,7 +221,7 @@ impl Node {
         ctx: &Ctx,
         dba: Dba,
         answer: &CrAnswer,
-        asked: Option<block::InstanceNo>,
+        asked: Option<InstanceNo>,
         total_us: u64,
     ) -> Told {
         ctx.bump(Stat::GcCrBlocksReceived, 1);
@@ -208,37 +241,47 @@ impl Node {
         asked: Asked<'_>,
         began: env::Micros,
     ) -> Option<(Dba, CrCopy)> {
-        let Asked { dba, answer, direct, guard } = asked;
-        let buffer = self.cache.lookup(dba)?;
-        let ended = async {
+        let Asked { buffer, mut answer, direct, guard } = asked;
+        let answer = loop {
             let mut changed = pin!(buffer.changed.notified());
             changed.as_mut().enable();
-            let busy = {
+            let is_out = {
                 let st = buffer.latch().read();
                 st.holder.pending().is_some_and(|p| p.0 == guard.req_id)
             };
-            if busy {
-                changed.await;
+            if !is_out {
+                // Whoever has taken the asker off the list is about to answer.
+                guard.give_up();
+                break answer.await;
+            }
+            // The block is changed for other reasons, too.
+            if let Either::Left((answer, _)) = select(&mut answer, changed).await {
+                break answer;
             }
         };
-        match select(answer, pin!(ended)).await {
-            Either::Left((Ok(answer), _)) => {
-                let us = self.env.now().since(began);
-                self.copy_received(ctx, dba, &answer, direct, us);
-                Some((dba, answer.copy))
-            }
-            _ => None,
-        }
+        let (answer, dba) = (answer.ok()?, buffer.dba);
+        let us = self.env.now().since(began);
+        self.copy_received(ctx, dba, &answer, direct, us);
+        Some((dba, answer.copy))
     }
 }
 
+/// Somebody waits for the answer to a question.
 struct CrGuard<'a> {
     node: &'a Node,
+    dba: Dba,
     req_id: ReqId,
+}
+
+impl CrGuard<'_> {
+    /// The question will not be answered, unless it is already.
+    fn give_up(&self) {
+        self.node.cr_waits.lock().remove(&(self.dba, self.req_id));
+    }
 }
 
 impl Drop for CrGuard<'_> {
     fn drop(&mut self) {
-        self.node.cr_waits.lock().remove(&self.req_id);
+        self.give_up();
     }
 }

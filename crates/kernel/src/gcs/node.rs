@@ -112,7 +112,8 @@ pub struct Node {
     pub(super) parked: Mutex<BTreeMap<(InstanceNo, usize), VecDeque<Frame>>>,
     next_req: AtomicU64,
     pub(super) calls: Mutex<FxHashMap<ReqId, Call>>,
-    pub(super) cr_waits: Mutex<FxHashMap<ReqId, oneshot::Sender<CrAnswer>>>,
+    /// Who waits for which copy. One name may stand for a question about several blocks.
+    pub(super) cr_waits: Mutex<FxHashMap<(Dba, ReqId), oneshot::Sender<CrAnswer>>>,
     pub(super) horizons: Mutex<BTreeMap<InstanceNo, Scn>>,
     /// Requests may be sent.
     pub(super) thawed: AtomicBool,

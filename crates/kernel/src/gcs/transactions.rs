@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use block::{BLOCK_BYTES, Dba, InstanceNo, Scn, Uba, Xid};
+use block::{BLOCK_BYTES, Dba, InstanceNo, ObjId, Scn, Uba, Xid};
 use env::{BoxFuture, IoBuf, Lane};
 use futures::FutureExt;
 use global::msg::{Message, TxnMessage, TxnState};
@@ -175,17 +175,19 @@ impl Peers for Node {
         ctx: &'a Ctx,
         dba: Dba,
         scn: Scn,
+        anew: bool,
     ) -> BoxFuture<'a, Result<Option<CrCopy>>> {
-        Box::pin(self.get_consistent(ctx, dba, scn))
+        Box::pin(self.get_consistent(ctx, dba, scn, anew))
     }
 
     fn consistent_copies<'a>(
         &'a self,
         ctx: &'a Ctx,
         dbas: &'a [Dba],
+        of: Option<ObjId>,
         scn: Scn,
     ) -> BoxFuture<'a, Result<Vec<(Dba, CrCopy)>>> {
-        Box::pin(self.get_consistent_many(ctx, dbas, scn))
+        Box::pin(self.get_consistent_many(ctx, dbas, of, scn))
     }
 }
 

@@ -54,7 +54,7 @@ pub async fn current_rows(
                 let run = to_border.min(count - i);
                 ahead = i + run;
                 if run > 1 {
-                    core.cache.prefetch(ctx, dba, run).await?;
+                    core.cache.prefetch(ctx, seg.obj, dba, run).await?;
                 }
             }
             ctx.check_interrupt()?;

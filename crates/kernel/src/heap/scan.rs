@@ -14,7 +14,7 @@ use super::HeapSeg;
 use super::chain::{self, Stub};
 use crate::error::{Error, Result};
 use crate::read::{self, Brought, Expect, YOUNGER};
-use crate::txn::Snapshot;
+use crate::txn::{Held, Snapshot, WorkMemory};
 
 /// Blocks of one granule, at the most.
 const GRANULE_BLOCKS: u32 = 4 * MASTER_GROUP_BLOCKS;
@@ -157,6 +157,8 @@ pub struct Scan {
     ahead: u32,
     /// Copies of those of them that other instances change, in their order.
     brought: VecDeque<Brought>,
+    /// What they take of the memory of whoever scans.
+    held: Held,
     /// Heads met in the block at hand; their pieces are read once its latch is released.
     heads: Vec<(Rowid, Stub)>,
     row: Vec<u8>,
@@ -175,6 +177,7 @@ impl Scan {
             at: (0, 0),
             ahead: 0,
             brought: VecDeque::new(),
+            held: Held::of(snap.core().work_memory()),
             heads: Vec::new(),
             row: Vec::new(),
             operation: None,
@@ -186,6 +189,13 @@ impl Scan {
     #[must_use]
     pub fn telling(mut self, operation: Option<Arc<Operation>>) -> Scan {
         self.operation = operation;
+        self
+    }
+
+    /// The same scan, which takes what it holds ahead of this memory: a statement's.
+    #[must_use]
+    pub fn within(mut self, memory: Arc<dyn WorkMemory>) -> Scan {
+        self.held = Held::of(Some(memory));
         self
     }
 
@@ -248,13 +258,16 @@ impl Scan {
         if within >= self.ahead {
             let to_border = MASTER_GROUP_BLOCKS - dba.block % MASTER_GROUP_BLOCKS;
             let count = to_border.min(granule.blocks - within);
+            self.tell(ctx, 0);
+            let count = match count {
+                0 | 1 => count,
+                several => Box::pin(self.look_ahead(ctx, dba, several)).await?,
+            };
             self.ahead = within + count;
-            self.tell(ctx, count);
-            if count > 1 {
-                Box::pin(self.look_ahead(ctx, dba, count)).await?;
-            }
+            self.untold = count;
         }
         while let Some(copy) = self.brought.pop_front_if(|copy| copy.dba <= dba) {
+            self.held.let_go(copy.bytes());
             if copy.dba == dba {
                 copy.keep(&self.snap);
             }
@@ -269,14 +282,18 @@ impl Scan {
     }
 
     /// Reads blocks together. What another instance changes is not this one's to read: copies of it
-    /// are asked for together.
-    async fn look_ahead(&mut self, ctx: &Ctx, first: Dba, count: u32) -> Result<()> {
+    /// are asked for together. How many blocks that was done for.
+    async fn look_ahead(&mut self, ctx: &Ctx, first: Dba, count: u32) -> Result<u32> {
         let cache = &self.snap.core().cache;
         if cache.is_alone() {
-            return cache.prefetch(ctx, first, count).await;
+            cache.prefetch(ctx, self.seg.obj, first, count).await?;
+            return Ok(count);
         }
-        self.brought = read::bring_run(ctx, &self.snap, first, count).await?.into();
-        Ok(())
+        let (snap, obj) = (&self.snap, self.seg.obj);
+        let run = read::bring_run(ctx, snap, obj, first, count, &mut self.held);
+        let (brought, looked_at) = run.await?;
+        self.brought = brought.into();
+        Ok(looked_at)
     }
 }
 

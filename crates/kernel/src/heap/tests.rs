@@ -1,4 +1,5 @@
 mod batch;
+mod counted;
 mod history;
 
 use std::collections::BTreeMap;

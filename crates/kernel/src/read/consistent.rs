@@ -11,7 +11,7 @@ use observe::{Ctx, Stat};
 use super::sight::{Eye, Sight, all_visible, known_of, left, take_back};
 use crate::cache::SegmentStat;
 use crate::error::{Error, Result};
-use crate::txn::{COPIES_MAX, Core, CrCopy, Snapshot, TxStatus};
+use crate::txn::{COPIES_MAX, Core, CrCopy, Held, Snapshot, TxStatus};
 
 /// Why a snapshot older than its segment sees nothing of it (hazard H20).
 pub const YOUNGER: &str = "the object was created or truncated later";
@@ -178,7 +178,7 @@ async fn consistent_waiting<R>(
             }
             clone.bytes = rows::expand(&clone.bytes, 2 * BLOCK_BYTES);
             clone
-        } else if let Some(copy) = remote_copy(ctx, snap, dba).await? {
+        } else if let Some(copy) = remote_copy(ctx, snap, dba, !gone.is_empty()).await? {
             ctx.bump(Stat::ConsistentGets, 1);
             core.cache.common.segments.add(expect.obj, SegmentStat::LogicalReads, 1);
             if !expect.check(&copy.image, snap)? {
@@ -287,13 +287,14 @@ fn seen_copy(ctx: &Ctx, snap: &Snapshot, dba: Dba) -> Option<Vec<u8>> {
 }
 
 /// A copy from the cluster, if this instance has no right to the block and another one changes it.
-async fn remote_copy(ctx: &Ctx, snap: &Snapshot, dba: Dba) -> Result<Option<CrCopy>> {
+/// `anew`: not one that was asked for before this reader knew what it knows (hazard H10).
+async fn remote_copy(ctx: &Ctx, snap: &Snapshot, dba: Dba, anew: bool) -> Result<Option<CrCopy>> {
     let core = snap.core();
     let Some(peers) = core.peers() else { return Ok(None) };
     if core.cache.is_readable(dba) {
         return Ok(None);
     }
-    peers.consistent_copy(ctx, dba, snap.scn()).await
+    peers.consistent_copy(ctx, dba, snap.scn(), anew).await
 }
 
 /// Has copies of those of these blocks brought together that other instances change, so that a
@@ -302,7 +303,8 @@ async fn remote_copy(ctx: &Ctx, snap: &Snapshot, dba: Dba) -> Result<Option<CrCo
 /// # Errors
 /// Interrupted.
 pub async fn bring(ctx: &Ctx, snap: &Snapshot, dbas: &[Dba]) -> Result<()> {
-    let brought = bring_to(ctx, snap, dbas.iter().copied(), COPIES_MAX).await?;
+    let away = away_of(snap, dbas.iter().copied(), COPIES_MAX);
+    let brought = bring_away(ctx, snap, None, &away).await?;
     brought.into_iter().for_each(|copy| copy.keep(snap));
     Ok(())
 }
@@ -315,45 +317,72 @@ pub struct Brought {
 }
 
 impl Brought {
+    /// What it holds.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.image.capacity()
+    }
+
     /// The next reader of the block at this snapshot finds it.
     pub fn keep(self, snap: &Snapshot) {
         snap.memory().keep_copy(self.epoch, self.dba, Arc::new(self.image));
     }
 }
 
-/// As [`bring`], for neighbouring blocks that are read one after the other, in their order: those
-/// that no instance has are read from disk together, and of the others finished copies come back.
+/// As [`bring`], for neighbouring blocks of the segment `obj` that are read one after the other, in
+/// their order: those that no instance has are read from disk together, and of the others finished
+/// copies come back, which `held` accounts for from here on. Also how many blocks have been looked
+/// at: fewer than `count` where there was no memory for the copies of more.
 ///
 /// # Errors
 /// Interrupted; what reading blocks can fail with.
-pub async fn bring_run(ctx: &Ctx, snap: &Snapshot, first: Dba, count: u32) -> Result<Vec<Brought>> {
-    let dbas = (0..count).map(|i| Dba::new(first.file, first.block + i));
-    bring_to(ctx, snap, dbas, usize::MAX).await
-}
-
-async fn bring_to(
+pub async fn bring_run(
     ctx: &Ctx,
     snap: &Snapshot,
-    dbas: impl Iterator<Item = Dba>,
-    max: usize,
-) -> Result<Vec<Brought>> {
-    let core = snap.core();
-    let Some(peers) = core.peers() else { return Ok(Vec::new()) };
-    if core.cache.is_alone() {
-        return Ok(Vec::new());
+    obj: ObjId,
+    first: Dba,
+    count: u32,
+    held: &mut Held,
+) -> Result<(Vec<Brought>, u32)> {
+    let dbas = (0..count).map(|i| Dba::new(first.file, first.block + i));
+    let mut away = away_of(snap, dbas, usize::MAX);
+    if away.len() < 2 {
+        return Ok((Vec::new(), count));
     }
+    let room = held.take_for(away.len());
+    let looked_at = away.get(room).map_or(count, |next| next.block - first.block);
+    away.truncate(room);
+    let brought = bring_away(ctx, snap, Some(obj), &away).await?;
+    held.hold(brought.iter().map(Brought::bytes).sum());
+    Ok((brought, looked_at))
+}
+
+/// The first of these blocks, at most so many, for which a reader would have to ask.
+fn away_of(snap: &Snapshot, dbas: impl Iterator<Item = Dba>, max: usize) -> Vec<Dba> {
+    let core = snap.core();
+    let Some(peers) = core.peers() else { return Vec::new() };
     let epoch = Some(peers.epoch());
-    let away = |dba: &Dba| {
+    let is_away = |dba: &Dba| {
         !core.cache.is_readable(*dba)
             && snap.memory().copy(epoch, *dba).is_none()
             && !peers.may_see(*dba)
     };
-    let away: Vec<Dba> = dbas.filter(away).take(max).collect();
+    dbas.filter(is_away).take(max).collect()
+}
+
+async fn bring_away(
+    ctx: &Ctx,
+    snap: &Snapshot,
+    of: Option<ObjId>,
+    away: &[Dba],
+) -> Result<Vec<Brought>> {
     // One is brought when it is read.
     if away.len() < 2 {
         return Ok(Vec::new());
     }
-    let copies = peers.consistent_copies(ctx, &away, snap.scn()).await?.into_iter();
+    let Some(peers) = snap.core().peers() else { return Ok(Vec::new()) };
+    let epoch = Some(peers.epoch());
+    let copies = peers.consistent_copies(ctx, away, of, snap.scn()).await?.into_iter();
     let complete = copies.filter(|(_, copy)| copy.complete);
     Ok(complete.map(|(dba, copy)| Brought { dba, epoch, image: copy.image }).collect())
 }

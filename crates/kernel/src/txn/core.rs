@@ -16,6 +16,7 @@ use super::locks::TableLocks;
 use super::snapshot::Snapshots;
 use super::status::{Outcomes, TxStatus};
 use super::wait::Waits;
+use super::work_memory::WorkMemory;
 use crate::cache::Cache;
 use crate::clock::ScnClock;
 use crate::error::{Error, Result};
@@ -72,18 +73,22 @@ pub trait Peers: Send + Sync {
     /// The membership in force.
     fn epoch(&self) -> u64;
     /// A consistent-read base of a block this instance has no right to, or `None` if the asker now
-    /// holds the block in S.
+    /// holds the block in S. `anew`: it must be made after this call, not for a question that
+    /// somebody has asked before.
     fn consistent_copy<'a>(
         &'a self,
         ctx: &'a Ctx,
         dba: Dba,
         scn: Scn,
+        anew: bool,
     ) -> BoxFuture<'a, Result<Option<CrCopy>>>;
-    /// As `consistent_copy` for many blocks at once; those that do not come are left out.
+    /// As `consistent_copy` for many blocks at once, all `of` one segment if the reader knows; those
+    /// that do not come are left out.
     fn consistent_copies<'a>(
         &'a self,
         ctx: &'a Ctx,
         dbas: &'a [Dba],
+        of: Option<ObjId>,
         scn: Scn,
     ) -> BoxFuture<'a, Result<Vec<(Dba, CrCopy)>>>;
 }
@@ -129,6 +134,8 @@ pub struct Core {
     deadline: OnceLock<Deadline>,
     /// The dictionary's own state, of a type that only `dict` knows.
     dictionary: OnceLock<Box<dyn Any + Send + Sync>>,
+    /// See `set_work_memory`.
+    work_memory: OnceLock<Arc<dyn WorkMemory>>,
 }
 
 impl Core {
@@ -168,6 +175,7 @@ impl Core {
             peers: OnceLock::new(),
             deadline: OnceLock::new(),
             dictionary: OnceLock::new(),
+            work_memory: OnceLock::new(),
         })
     }
 
@@ -191,6 +199,18 @@ impl Core {
         if passed && !broken(Mutant::AnswerAfterLease) {
             self.env.abort_instance("its lease has ended");
         }
+    }
+
+    /// Of what memory readers take what they hold ahead, unless they have a statement's. Set once;
+    /// until then nobody accounts for it.
+    pub fn set_work_memory(&self, memory: Arc<dyn WorkMemory>) {
+        let _ = self.work_memory.set(memory);
+    }
+
+    /// See [`Core::set_work_memory`].
+    #[must_use]
+    pub fn work_memory(&self) -> Option<Arc<dyn WorkMemory>> {
+        self.work_memory.get().cloned()
     }
 
     pub fn set_dictionary(&self, dictionary: Box<dyn Any + Send + Sync>) {

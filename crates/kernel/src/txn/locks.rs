@@ -17,7 +17,7 @@ use block::ObjId;
 use env::latch::{Latch, LatchList};
 use env::{BoxFuture, Micros};
 use global::msg::{GesMode, Resource, ValueBlock};
-use observe::{Ctx, Stat, WaitEvent};
+use observe::{AskedEnqueue, Ctx, Stat, WaitEvent};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
@@ -621,7 +621,11 @@ impl Core {
             txn.has_table_locks.store(true, Ordering::SeqCst);
         }
         ctx.bump(Stat::EnqueueRequests, 1);
-        let asked = ctx.session.totals().enqueues.ask(waited_for(obj, mode as u8).0);
+        let asked = match is_of_sequence(obj) {
+            // Who takes values has asked for the right to them once, over all instances.
+            true => AskedEnqueue::uncounted(),
+            false => ctx.session.totals().enqueues.ask(waited_for(obj, mode as u8).0),
+        };
         let locks = &self.table_locks;
         let first = locks.try_lock(who, obj, mode);
         if matches!(first, Try::Granted) {

@@ -13,6 +13,7 @@ mod snapshot;
 mod status;
 mod transaction;
 mod wait;
+mod work_memory;
 
 #[cfg(test)]
 mod tests;
@@ -33,3 +34,4 @@ pub use snapshot::{Snapshot, Snapshots};
 pub use status::TxStatus;
 pub use transaction::{Isolation, Savepoint, Transaction};
 pub use wait::{LockWait, RemoteDeadlocks, WaitTarget, WaitView, Waits};
+pub use work_memory::{Held, WorkMemory};

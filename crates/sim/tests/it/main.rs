@@ -4,6 +4,7 @@
 //! seed that has found a bug stays in the list of its scenario.
 
 mod cluster;
+mod copies;
 mod direct;
 mod enqueues;
 mod hanging;
