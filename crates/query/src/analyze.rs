@@ -3,7 +3,8 @@
 //! What it promises: of equal samples equal statistics; memory is bounded by the sample. What it
 //! must never do: read a table itself.
 
-use kernel::dict::ColumnStats;
+use crate::key_exprs::exprs_of;
+use kernel::dict::{ColumnStats, IndexDef, TableDef};
 use kernel::row::{ColType, Datum, RowTypes, RowView, TypeKind, Value, encode_key};
 
 /// Entries of a list of common values and of a histogram: PostgreSQL's default statistics target.
@@ -16,6 +17,8 @@ pub const SAMPLE_BLOCKS: u64 = 3_000;
 const SAMPLE_BYTES: usize = 64 << 20;
 /// Values longer than this count, but are not kept.
 const WIDE_BYTES: usize = 1_024;
+/// Rows that expressions are computed for at a time.
+const COMPUTED_ROWS: usize = 1_024;
 
 /// Rows of which each one seen had the same chance to stay.
 #[derive(Debug)]
@@ -96,6 +99,31 @@ impl Sample {
     pub fn column(&self, types: &RowTypes, position: usize, total_rows: f64) -> ColumnStats {
         let values = self.rows.iter().map(|(_, row)| RowView::new(types, row).get(position));
         column_stats(types[position], values, total_rows)
+    }
+
+    /// What it says of an index's expressions; nothing if one of them fails for a row, which an
+    /// index over some of the rows need not have met.
+    #[must_use]
+    pub fn expressions(
+        &self,
+        table: &TableDef,
+        index: &IndexDef,
+        total_rows: f64,
+    ) -> Vec<ColumnStats> {
+        let Some(exprs) = exprs_of(table, index) else { return Vec::new() };
+        let types = exprs.types();
+        let mut columns: Vec<Vec<Value>> = vec![Vec::new(); types.len()];
+        for part in self.rows.chunks(COMPUTED_ROWS) {
+            let rows: Vec<&[u8]> = part.iter().map(|(_, row)| &**row).collect();
+            let Ok(computed) = exprs.values(table, &rows) else { return Vec::new() };
+            for values in computed {
+                columns.iter_mut().zip(values).for_each(|(column, value)| column.push(value));
+            }
+        }
+        let stats = |(ty, values): (&ColType, &Vec<Value>)| {
+            column_stats(*ty, values.iter().map(Value::as_datum), total_rows)
+        };
+        types.iter().zip(&columns).map(stats).collect()
     }
 }
 

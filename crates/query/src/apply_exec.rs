@@ -138,6 +138,11 @@ impl ApplyExec {
         );
         ApplyExec { input, inners, schema, properties: Arc::new(properties) }
     }
+
+    /// How many subqueries each row runs.
+    pub(crate) fn subqueries(&self) -> usize {
+        self.inners.len()
+    }
 }
 
 impl fmt::Debug for ApplyExec {
@@ -148,7 +153,7 @@ impl fmt::Debug for ApplyExec {
 
 impl DisplayAs for ApplyExec {
     fn fmt_as(&self, _t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Apply: {} subqueries for each row", self.inners.len())
+        write!(f, "Apply: {} subqueries for each row", self.subqueries())
     }
 }
 

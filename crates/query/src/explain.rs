@@ -13,8 +13,10 @@ use crate::cost::{estimate, inner_estimate, read_width};
 use crate::error::PgError;
 use crate::fixed::name_of;
 use crate::index_join::IndexJoinExec;
-pub use crate::plan_words::{Detail, key_condition, row_condition};
-use crate::plan_words::{FILTER, Namer, Told};
+pub use crate::plan_words::{
+    Detail, Object, Operation, Operator, TABLE_ACCESS, key_condition, row_condition,
+};
+use crate::plan_words::{FILTER, Namer, Told, function_of, passed_on};
 use crate::scan::ScanExec;
 use crate::state::{ExecState, SharedState};
 use datafusion::arrow::array::RecordBatch;
@@ -27,7 +29,7 @@ use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::metrics::MetricsSet;
-use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::union::UnionExec;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, RecordBatchStream,
@@ -209,6 +211,8 @@ pub enum Sets {
         bitmap: bool,
         /// Whether its rows have a single value, or none.
         single: bool,
+        /// What it is asked for; `None`: all that it has.
+        condition: Option<String>,
     },
     All(Vec<Sets>),
     Any(Vec<Sets>),
@@ -219,8 +223,7 @@ pub enum Sets {
 /// A step of a plan as EXPLAIN shows it.
 #[derive(Clone, Debug)]
 pub struct Step {
-    /// The operator's name.
-    pub name: String,
+    pub operator: Operator,
     /// What it does, in PostgreSQL's words.
     pub text: String,
     /// Its conditions, keys and bounds.
@@ -245,8 +248,8 @@ pub struct Step {
 
 /// The steps of a plan.
 ///
-/// What only computes columns, or drops rows of the step below, is told with that, as PostgreSQL
-/// does it: its rows, time and columns are those of both.
+/// What only passes rows on, computes columns, or drops rows of the step below, is told with that,
+/// as PostgreSQL does it: its rows, time and columns are those of both.
 #[must_use]
 pub fn steps(plan: &Arc<dyn ExecutionPlan>) -> Step {
     step(plan, &Namer::of(plan))
@@ -259,8 +262,8 @@ fn step(plan: &Arc<dyn ExecutionPlan>, namer: &Namer) -> Step {
     let actual = watched.map(|watched| *watched.actual.lock());
     let columns: Vec<String> =
         inner.schema().fields().iter().map(|field| field.name().clone()).collect();
-    if let Some(projection) = inner.downcast_ref::<ProjectionExec>() {
-        let below = step(projection.input(), namer);
+    if let Some(input) = passed_on(inner) {
+        let below = step(input, namer);
         return Step { estimate, columns, actual, ..below };
     }
     if let Some(filter) = inner.downcast_ref::<FilterExec>() {
@@ -271,10 +274,12 @@ fn step(plan: &Arc<dyn ExecutionPlan>, namer: &Namer) -> Step {
             return Step { estimate, columns, actual, ..below };
         }
     }
-    let Told { head, details } = namer.told(plan);
+    let Told { operator, head, details } = namer.told(plan);
     let mut children = inner.children();
-    // Branches that are read one after the other, and what reads them so.
-    if inner.downcast_ref::<AppendExec>().is_some()
+    // Branches that are read one after the other, or merged, and what reads them so.
+    let reads_branches = inner.downcast_ref::<AppendExec>().is_some()
+        || inner.downcast_ref::<SortPreservingMergeExec>().is_some();
+    if reads_branches
         && let [only] = children[..]
         && shown(unwatched(only)).downcast_ref::<UnionExec>().is_some()
     {
@@ -284,9 +289,14 @@ fn step(plan: &Arc<dyn ExecutionPlan>, namer: &Namer) -> Step {
         let table = name_of(inner.as_ref())?.to_owned();
         Some(Names { table, fixed: true, ..Names::default() })
     };
+    let function = || {
+        let table = function_of(inner.as_ref())?;
+        Some(Names { table, ..Names::default() })
+    };
+    let inputs: Vec<Step> = children.into_iter().map(|input| step(input, namer)).collect();
     let parts = watched.and_then(|watched| watched.parts.as_ref());
     Step {
-        name: inner.name().to_owned(),
+        operator: with_input(operator, &inputs),
         text: head,
         details,
         estimate,
@@ -298,15 +308,27 @@ fn step(plan: &Arc<dyn ExecutionPlan>, namer: &Namer) -> Step {
             .downcast_ref::<ScanExec>()
             .map(ScanExec::names)
             .or_else(|| inner.downcast_ref::<IndexJoinExec>().map(IndexJoinExec::names))
-            .or_else(fixed),
-        sets: inner.downcast_ref::<ScanExec>().and_then(ScanExec::sets),
+            .or_else(fixed)
+            .or_else(function),
+        sets: inner.downcast_ref::<ScanExec>().and_then(|scan| namer.sets(inner, scan)),
         inner: inner.downcast_ref::<IndexJoinExec>().map(|join| Inner {
             unique: join.join().is_unique(),
             bitmap: join.join().index.kind == IndexKind::Bitmap,
             estimate: inner_estimate(join),
             actual: parts.and_then(Parts::told_of_table),
         }),
-        inputs: children.into_iter().map(|input| step(input, namer)).collect(),
+        inputs,
+    }
+}
+
+/// An operator that goes by another name with some inputs.
+fn with_input(operator: Operator, inputs: &[Step]) -> Operator {
+    match (operator, inputs) {
+        (Operator::Window, [Step { operator: Operator::Sort, .. }]) => Operator::WindowSort,
+        (Operator::Window, [Step { operator: Operator::FirstOfGroups, .. }]) => {
+            Operator::WindowFirst
+        }
+        _ => operator,
     }
 }
 
@@ -314,12 +336,11 @@ fn step(plan: &Arc<dyn ExecutionPlan>, namer: &Namer) -> Step {
 /// which would be one of those that the filter leaves.
 fn takes_filter(plan: &Arc<dyn ExecutionPlan>, step: &Step) -> bool {
     let plan = shown(unwatched(plan));
-    let inner = |projection: &ProjectionExec| takes_filter(projection.input(), step);
     let reads = step.names.is_some()
         || step.inputs.is_empty()
         || plan.downcast_ref::<FilterExec>().is_some()
         || plan.downcast_ref::<AggregateExec>().is_some()
-        || plan.downcast_ref::<ProjectionExec>().is_some_and(inner)
+        || passed_on(plan).is_some_and(|input| takes_filter(input, step))
         || matches!(
             plan.name(),
             "HashJoinExec" | "NestedLoopJoinExec" | "CrossJoinExec" | "SortMergeJoinExec"
@@ -328,6 +349,28 @@ fn takes_filter(plan: &Arc<dyn ExecutionPlan>, step: &Step) -> bool {
 }
 
 impl Step {
+    /// The steps that the field shows for it: itself, or what is below it.
+    #[must_use]
+    pub fn field_steps(&self) -> Vec<&Step> {
+        match self.operator.operations().is_empty() {
+            true => self.field_inputs(),
+            false => vec![self],
+        }
+    }
+
+    /// The steps that the field shows below it.
+    #[must_use]
+    pub fn field_inputs(&self) -> Vec<&Step> {
+        let inputs: Vec<&Step> = match (self.operator, &self.inputs[..]) {
+            // There a window sorts its rows itself.
+            (Operator::WindowSort | Operator::WindowFirst, [sort]) => return sort.field_inputs(),
+            // Values come before what asks for them.
+            (Operator::InitPlan, [main, values @ ..]) => values.iter().chain([main]).collect(),
+            (_, inputs) => inputs.iter().collect(),
+        };
+        inputs.into_iter().flat_map(Step::field_steps).collect()
+    }
+
     /// Takes a filter's condition on, and the rows that it has dropped.
     fn add_filter(&mut self, condition: Option<String>, left: Option<&Actual>) {
         if let Some(condition) = condition {

@@ -111,17 +111,25 @@ impl TableProvider for GivenRows {
     }
 }
 
+/// Gives the rows of another part of the statement.
 #[derive(Debug)]
-struct GivenExec {
+pub(crate) struct GivenExec {
     number: usize,
     projection: Vec<usize>,
     schema: SchemaRef,
     properties: Arc<PlanProperties>,
 }
 
+impl GivenExec {
+    /// Which part of the statement has made its rows, from 1.
+    pub(crate) fn part(&self) -> usize {
+        self.number + 1
+    }
+}
+
 impl DisplayAs for GivenExec {
     fn fmt_as(&self, _t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Rows of part {} of the statement", self.number + 1)
+        write!(f, "Rows of part {} of the statement", self.part())
     }
 }
 

@@ -51,7 +51,9 @@ impl AggregateUDFImpl for GroupId {
     }
 }
 
-/// The plan with numbers of copies in place of such calls.
+/// The plan with numbers of copies in place of such calls, and with grouping sets that name each
+/// column once: what the library counts copies by when it makes the plan and when it runs it would
+/// differ otherwise.
 ///
 /// # Errors
 /// 42803 for a call in a query that groups by nothing.
@@ -62,6 +64,14 @@ pub(crate) fn with_copies(plan: LogicalPlan) -> DfResult<LogicalPlan> {
             changed = true;
             Ok(Transformed::yes(numbered(groups)?))
         }
+        LogicalPlan::Aggregate(groups) => match plain_sets(&groups.group_expr) {
+            Some(plain) => {
+                changed = true;
+                let groups = Aggregate::try_new(groups.input, plain, groups.aggr_expr)?;
+                Ok(Transformed::yes(LogicalPlan::Aggregate(groups)))
+            }
+            None => Ok(Transformed::no(LogicalPlan::Aggregate(groups))),
+        },
         // It shows what is below it, which is other columns now.
         LogicalPlan::Window(window) if changed => {
             let window = Window::try_new(window.window_expr, window.input)?;
@@ -94,7 +104,8 @@ fn numbered(groups: Aggregate) -> DfResult<LogicalPlan> {
     let first = shown.len() - aggr_expr.len();
     let count = first - usize::from(sets);
     let kept = aggr_expr.iter().filter(|expr| !is_call(expr)).cloned().collect();
-    let below = Aggregate::try_new(input, with_plain_sets(group_expr), kept)?;
+    let group_expr = plain_sets(&group_expr).unwrap_or(group_expr);
+    let below = Aggregate::try_new(input, group_expr, kept)?;
     // What GROUPING gives is worked out from the same column, which is gone above it.
     let below = ResolveGroupingFunction::new()
         .analyze(LogicalPlan::Aggregate(below), &ConfigOptions::default())?;
@@ -125,10 +136,9 @@ fn numbered(groups: Aggregate) -> DfResult<LogicalPlan> {
 }
 
 /// Grouping sets with each column once, in one order: copies of a set are known by being equal.
-fn with_plain_sets(group_expr: Vec<Expr>) -> Vec<Expr> {
-    let [Expr::GroupingSet(GroupingSet::GroupingSets(sets))] = &group_expr[..] else {
-        return group_expr;
-    };
+/// `None`: they are so.
+fn plain_sets(group_expr: &[Expr]) -> Option<Vec<Expr>> {
+    let [Expr::GroupingSet(GroupingSet::GroupingSets(sets))] = group_expr else { return None };
     let mut all: Vec<&Expr> = Vec::new();
     for expr in sets.iter().flatten() {
         if !all.contains(&expr) {
@@ -138,6 +148,7 @@ fn with_plain_sets(group_expr: Vec<Expr>) -> Vec<Expr> {
     let plain = |set: &Vec<Expr>| -> Vec<Expr> {
         all.iter().filter(|expr| set.contains(expr)).map(|expr| (*expr).clone()).collect()
     };
-    let sets = sets.iter().map(plain).collect();
-    vec![Expr::GroupingSet(GroupingSet::GroupingSets(sets))]
+    let plain: Vec<Vec<Expr>> = sets.iter().map(plain).collect();
+    let differ = plain != *sets;
+    differ.then(|| vec![Expr::GroupingSet(GroupingSet::GroupingSets(plain))])
 }

@@ -19,8 +19,8 @@ use datafusion::arrow::array::{
 };
 use datafusion::arrow::compute::{filter_record_batch, prep_null_mask_filter, take};
 use datafusion::arrow::datatypes::SchemaRef;
-use datafusion::common::JoinSide;
 use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{JoinSide, JoinType};
 use datafusion::error::{DataFusionError, Result as DfResult};
 use datafusion::execution::TaskContext;
 use datafusion::physical_expr::expressions::Column;
@@ -186,13 +186,13 @@ impl IndexJoinExec {
         Names { table, index, single: true, fixed: false, obj }
     }
 
-    /// What it is called.
-    pub(crate) fn kind(&self) -> &'static str {
+    /// What it is as a join of the outer input with the table.
+    pub(crate) fn join_type(&self) -> JoinType {
         match self.join.keep {
-            Keep::Matches => "Nested Loop",
-            Keep::MatchesOrNull => "Nested Loop Left Join",
-            Keep::IfMatched => "Nested Loop Semi Join",
-            Keep::IfUnmatched => "Nested Loop Anti Join",
+            Keep::Matches => JoinType::Inner,
+            Keep::MatchesOrNull => JoinType::Left,
+            Keep::IfMatched => JoinType::LeftSemi,
+            Keep::IfUnmatched => JoinType::LeftAnti,
         }
     }
 

@@ -12,7 +12,7 @@ use crate::planner::{Planner, TableSet};
 use crate::selectivity::distinct;
 use crate::types::{PgColumn, field_of_column};
 use crate::wire::FormatEnv;
-use block::Rowid;
+use block::{ObjId, Rowid};
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::{Field, FieldRef, Schema, SchemaRef};
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
@@ -250,7 +250,7 @@ impl KeyExpr {
 }
 
 /// The expressions of an index, if they can be made.
-fn exprs_of(table: &TableDef, index: &IndexDef) -> Option<Arc<KeyExprs>> {
+pub(crate) fn exprs_of(table: &TableDef, index: &IndexDef) -> Option<Arc<KeyExprs>> {
     index.prepare(table).ok()?;
     index.derived.get::<KeyExprs>()
 }
@@ -263,6 +263,8 @@ pub(crate) struct ComputedExpr {
     pub(crate) ty: ColType,
     /// Those of an index, and which of them it is.
     of: (Arc<KeyExprs>, usize),
+    /// All indexes that are over it, and which of theirs it is.
+    known_by: Vec<(ObjId, usize)>,
 }
 
 /// The expressions of a table's indexes, as columns behind its own.
@@ -295,9 +297,10 @@ impl Computed {
                     let known = self.exprs.iter().position(|known| known.logical == own.logical);
                     let known = known.unwrap_or_else(|| {
                         let (logical, ty) = (own.logical.clone(), own.ty);
-                        self.exprs.push(ComputedExpr { logical, ty, of });
+                        self.exprs.push(ComputedExpr { logical, ty, of, known_by: Vec::new() });
                         self.exprs.len() - 1
                     });
+                    self.exprs[known].known_by.push((index.obj, usize::from(at)));
                     table.columns.len() + known
                 }
             });
@@ -329,8 +332,8 @@ impl Computed {
         columns.map(|(at, _)| at).collect()
     }
 
-    /// What is known of the values of an expression over a single column, from what is known of
-    /// that column's.
+    /// What is known of the values of an expression: what was found out with an index over it, or,
+    /// where it is over a single column, from what is known of that column's.
     pub(crate) fn stats(
         &self,
         at: usize,
@@ -339,6 +342,10 @@ impl Computed {
         rows: f64,
     ) -> Option<ColumnStats> {
         let expr = self.exprs.get(at)?;
+        let found = expr.known_by.iter().find_map(|(index, place)| stats.expr(*index, *place));
+        if let Some(found) = found {
+            return Some(found.clone());
+        }
         let [column] = self.columns(at, table)[..] else { return None };
         let known = stats.column(column)?;
         let distinct = distinct(known, rows);

@@ -11,6 +11,7 @@ use datafusion::execution::memory_pool::{
     MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation,
 };
 use kernel::row::{Datum, Value};
+use kernel::txn::WorkMemory;
 use observe::{Ctx, Stat};
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
@@ -299,6 +300,35 @@ impl Reservation {
     }
 }
 
+/// The name of blocks' copies that scans hold ahead.
+const COPIES: &str = "copies of blocks";
+
+/// What scans hold ahead that are of no statement here: those of definitions, of code in between.
+/// All together are as one statement.
+#[must_use]
+pub fn scans_memory(pga: &Arc<Pga>) -> Arc<dyn WorkMemory> {
+    Arc::new(Reservation::new(pga, COPIES))
+}
+
+/// What one scan of a statement holds ahead.
+pub(crate) fn scan_memory(pool: &Arc<dyn MemoryPool>) -> Arc<dyn WorkMemory> {
+    Arc::new(Reservation(MemoryConsumer::new(COPIES).register(pool)))
+}
+
+impl WorkMemory for Reservation {
+    fn try_take(&self, bytes: usize) -> bool {
+        self.0.try_grow(bytes).is_ok()
+    }
+
+    fn take(&self, bytes: usize) {
+        self.0.grow(bytes);
+    }
+
+    fn give_back(&self, bytes: usize) {
+        self.shrink(bytes);
+    }
+}
+
 impl MemoryPool for StatementMemory {
     fn name(&self) -> &'static str {
         "statement"
@@ -386,6 +416,24 @@ mod tests {
         drop(small);
         assert_eq!(pga.usage().used_bytes, 0);
         assert_eq!(pga.large.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn what_a_scan_holds_ahead_is_the_statements() {
+        let pga = Pga::new(16 * MIB);
+        let pool: Arc<dyn MemoryPool> = Arc::new(StatementMemory::new(pga.clone()));
+        let groups = MemoryConsumer::new("groups").register(&pool);
+        let scan = scan_memory(&pool);
+        assert!(scan.try_take(MIB));
+        assert_eq!(pga.usage().used_bytes, MIB as u64);
+        scan.give_back(MIB);
+        groups.try_grow(pga.sure_bytes).expect("that much is sure");
+        assert!(!scan.try_take(MIB), "the target is reached");
+        scan.take(MIB / 16);
+        assert!(scans_memory(&pga).try_take(MIB), "that much is sure");
+        assert_eq!(pga.usage().used_bytes, (pga.sure_bytes + MIB / 16) as u64);
+        drop((groups, scan));
+        assert_eq!(pga.usage().used_bytes, 0);
     }
 
     #[test]

@@ -47,7 +47,7 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::execution_plan::reset_plan_states;
-use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, displayable};
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use datafusion::prelude::SessionConfig;
 use datafusion::sql::planner::{NullOrdering, ParserOptions, PlannerContext, SqlToRel};
 use datafusion::sql::sqlparser::ast::{self, Statement};
@@ -473,19 +473,6 @@ fn result_columns(raw: &LogicalPlan, plan: &LogicalPlan) -> Vec<PgColumn> {
         if same { column } else { PgColumn { name: column.name, ..of_result } }
     });
     columns.collect()
-}
-
-/// Lines that show a plan.
-#[must_use]
-pub fn explain(plan: &Arc<dyn ExecutionPlan>, with_metrics: bool) -> Vec<String> {
-    let shown = if with_metrics {
-        datafusion::physical_plan::display::DisplayableExecutionPlan::with_metrics(plan.as_ref())
-            .indent(false)
-            .to_string()
-    } else {
-        displayable(plan.as_ref()).indent(false).to_string()
-    };
-    shown.lines().map(str::to_owned).collect()
 }
 
 /// Readers for the columns of a batch.

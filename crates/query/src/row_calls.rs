@@ -526,6 +526,16 @@ impl CallsExec {
         );
         Ok(CallsExec { input, calls, row_by_row, schema, properties: Arc::new(properties) })
     }
+
+    /// The functions that it calls.
+    pub(crate) fn functions(&self) -> String {
+        names(&self.calls)
+    }
+
+    /// Whether sequences are among them.
+    pub(crate) fn has_sequence(&self) -> bool {
+        self.calls.iter().any(|call| call.function == "nextval")
+    }
 }
 
 impl fmt::Debug for CallsExec {
@@ -536,7 +546,7 @@ impl fmt::Debug for CallsExec {
 
 impl DisplayAs for CallsExec {
     fn fmt_as(&self, _t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Calls for each row: {}", names(&self.calls))
+        write!(f, "Calls for each row: {}", self.functions())
     }
 }
 

@@ -7,7 +7,7 @@ use crate::explain::{PartBegun, SharedActual};
 use block::{Dba, Rowid};
 use kernel::dict::{IndexDef, TableDef};
 use kernel::table;
-use kernel::txn::{COPIES_MAX, Snapshot};
+use kernel::txn::{COPIES_MAX, Snapshot, WorkMemory};
 use observe::{Ctx, Operation};
 use std::ops::Bound;
 use std::sync::Arc;
@@ -24,6 +24,12 @@ pub async fn full_scan(ctx: &Ctx, table: &TableDef, snapshot: &Snapshot) -> Resu
 }
 
 impl FullScan {
+    /// The same, which takes what it holds ahead of this memory.
+    #[must_use]
+    pub fn within(self, memory: Arc<dyn WorkMemory>) -> FullScan {
+        FullScan(self.0.within(memory))
+    }
+
     /// Visits the rows of the next block; false at the end.
     ///
     /// # Errors

@@ -1,121 +1,43 @@
 //! A plan's steps in the field's words: the lines of a trace, and the rows of `v$sql_plan`.
 //!
-//! What it promises: a trace and the view name a step alike. What it must never do: show a figure
-//! of a step that was not measured.
+//! What it promises: a trace and the view name a step alike, in the words of the one table that
+//! EXPLAIN has its own from ([`Operator`]). What it must never do: show a figure of a step that was
+//! not measured.
 
 mod bitmaps;
+mod line;
 
 use crate::plan::{Direct, Kind, Plan};
-use bitmaps::{SetStep, top_words};
+use bitmaps::SetStep;
 use datafusion::physical_plan::ExecutionPlan;
+use kernel::dict::TableDef;
+use line::{Line, inner_lines, lines_for, lines_of, obj_of, together};
 use observe::{PlanLine, PlanRow};
-use query::explain::{Actual, Estimate, Inner, Part, Step, key_condition, row_condition, steps};
+use query::explain::{
+    Actual, Estimate, Operator, Part, Step, TABLE_ACCESS, key_condition, row_condition, steps,
+};
 use std::sync::Arc;
 
-const NESTED_LOOPS: &str = "NESTED LOOPS";
-const FIXED: &str = "FIXED TABLE FULL ";
+/// What rows are put into a table by.
+const LOAD: &str = "LOAD TABLE CONVENTIONAL";
 
-/// The field's words for the inner side of a join by index: the table's step, and the index's.
-fn inner_words(step: &Step, inner: &Inner) -> Option<(String, String)> {
-    let names = step.names.as_ref()?;
-    let (table, index) = (names.table.to_uppercase(), names.index.as_ref()?.to_uppercase());
-    let index = match inner {
-        Inner { bitmap: true, .. } => {
-            format!("BITMAP CONVERSION TO ROWIDS (BITMAP INDEX SINGLE VALUE {index})")
-        }
-        Inner { unique: true, .. } => format!("INDEX UNIQUE SCAN {index}"),
-        _ => format!("INDEX RANGE SCAN {index}"),
-    };
-    Some((format!("TABLE ACCESS BY INDEX ROWID {table}"), index))
-}
-
-/// The field's words for a step, and whether it reads a table. Of a join by index they are those of
-/// the join, without its inner side.
-fn operation(step: &Step) -> (String, bool) {
-    let text = &*step.text;
-    let upper = |name: &String| name.to_uppercase();
-    let table = step.names.as_ref().map(|names| upper(&names.table)).unwrap_or_default();
-    let index = step.names.as_ref().and_then(|names| names.index.as_ref().map(upper));
-    let index = index.unwrap_or_default();
-    if let Some(words) = top_words(step) {
-        return words;
-    }
-    if step.names.as_ref().is_some_and(|names| names.fixed) {
-        let words =
-            if table == "DUAL" { "FAST DUAL".to_owned() } else { format!("{FIXED}{table}") };
-        return (words, false);
-    }
-    if text.starts_with("Seq Scan on ") {
-        return (format!("TABLE ACCESS FULL {table}"), true);
-    }
-    for (ours, theirs) in [
-        ("Index Unique Scan", "INDEX UNIQUE SCAN"),
-        ("Index Only Scan", "INDEX RANGE SCAN"),
-        ("Index Range Scan", "INDEX RANGE SCAN"),
-        ("Index Scan", "INDEX RANGE SCAN"),
-    ] {
-        let Some(rest) = text.strip_prefix(ours) else { continue };
-        let back = if rest.starts_with(" Backward") { " DESCENDING" } else { "" };
-        return match ours {
-            "Index Only Scan" => (format!("{theirs}{back} {index}"), true),
-            _ => (format!("TABLE ACCESS BY INDEX ROWID {table} ({theirs}{back} {index})"), true),
-        };
-    }
-    let has = |label: &str| step.details.iter().any(|(known, _)| *known == label);
-    // Behind the colon a table is named.
-    let join = text.split_once(": ").map_or(text, |(join, _)| join);
-    let kind = |word: &str| match () {
-        () if join.contains(" Semi ") => format!("{word} SEMI"),
-        () if join.contains(" Anti ") => format!("{word} ANTI"),
-        () if join.contains(" Full ") => format!("{word} FULL OUTER"),
-        () if join.contains(" Left ") || join.contains(" Right ") => format!("{word} OUTER"),
-        () => word.to_owned(),
-    };
-    let name = match &*step.name {
-        "AggregateExec" if !has("Group Key") && !has("Grouping Sets") => {
-            "SORT AGGREGATE".to_owned()
-        }
-        "AggregateExec" if text.contains("GroupAggregate") => "SORT GROUP BY".to_owned(),
-        "AggregateExec" => "HASH GROUP BY".to_owned(),
-        "HashJoinExec" => kind("HASH JOIN"),
-        "SortMergeJoinExec" => kind("MERGE JOIN"),
-        "IndexJoinExec" | "NestedLoopJoinExec" | "CrossJoinExec" => kind(NESTED_LOOPS),
-        // That of the first rows alone has another name.
-        name if name.starts_with("SortExec") && has("Limit") => "SORT ORDER BY STOPKEY".to_owned(),
-        name if name.starts_with("SortExec") => "SORT ORDER BY".to_owned(),
-        "UnionExec" | "AppendExec" => "UNION-ALL".to_owned(),
-        "GlobalLimitExec" | "LocalLimitExec" => "COUNT STOPKEY".to_owned(),
-        "WindowAggExec" | "BoundedWindowAggExec" => "WINDOW BUFFER".to_owned(),
-        "FilterExec" => "VIEW".to_owned(),
-        "RecursiveQueryExec" => "UNION ALL (RECURSIVE WITH)".to_owned(),
-        "PlaceholderRowExec" | "EmptyExec" => "FAST DUAL".to_owned(),
-        "GatherExec" => "PX COORDINATOR".to_owned(),
-        // In the words that EXPLAIN has for it.
-        _ => text.to_uppercase(),
-    };
-    (name, false)
-}
-
-/// The field's words for a statement on single rows, and the number of its table.
-fn direct_words(direct: &Direct) -> (String, u32) {
-    let upper = |name: &str| name.to_uppercase();
+/// The lines of a statement on single rows, and the number of its table.
+fn direct_lines(direct: &Direct) -> (Vec<Line>, u32) {
     match direct {
         Direct::Select(select) => {
-            let (table, index) = (upper(&select.row.table.name), upper(&select.row.index.name));
-            let words = format!("TABLE ACCESS BY INDEX ROWID {table} (INDEX UNIQUE SCAN {index})");
-            (words, select.row.table.obj.0)
+            let (table, index) = (&select.row.table, &select.row.index);
+            (lines_for(Operator::IndexUniqueScan, &table.name, &index.name), table.obj.0)
         }
-        Direct::Update { row, .. } => {
-            (format!("UPDATE {}", upper(&row.table.name)), row.table.obj.0)
-        }
-        Direct::Delete { row, .. } => {
-            (format!("DELETE {}", upper(&row.table.name)), row.table.obj.0)
-        }
-        Direct::Insert { table, .. } => {
-            (format!("LOAD TABLE CONVENTIONAL {}", upper(&table.name)), table.obj.0)
-        }
-        Direct::Values(_) => ("FAST DUAL".to_owned(), 0),
+        Direct::Update { row, .. } => change("UPDATE", &row.table),
+        Direct::Delete { row, .. } => change("DELETE", &row.table),
+        Direct::Insert { table, .. } => change(LOAD, table),
+        Direct::Values(_) => (lines_for(Operator::Result, "", ""), 0),
     }
+}
+
+/// The line of what changes a table, and the table's number.
+fn change(name: &'static str, table: &TableDef) -> (Vec<Line>, u32) {
+    (vec![Line::new(name, "", &table.name)], table.obj.0)
 }
 
 /// The lines of a plan that has run: each step's figures are measured with all below it.
@@ -125,39 +47,27 @@ pub(crate) fn plan_lines(
     rows: u64,
     figures: &str,
 ) -> Vec<PlanLine> {
-    let one = |operation: String, obj: u32| {
-        let operation = format!("{operation} {figures}");
+    let one = |(lines, obj): (Vec<Line>, u32)| {
+        let operation = format!("{} {figures}", together(&lines));
         vec![PlanLine { rows, parent: 0, position: 1, obj, operation }]
     };
-    let upper = |name: &str| name.to_uppercase();
     match (&plan.kind, watched) {
         (Kind::Query(_), Some(watched)) => {
             let mut lines = Vec::new();
-            add_lines(&steps(watched), 0, 1, &mut lines);
+            let top = steps(watched);
+            for (at, step) in top.field_steps().into_iter().enumerate() {
+                add_lines(step, 0, at + 1, &mut lines);
+            }
             lines
         }
-        (Kind::Direct(direct), _) => {
-            let (words, obj) = direct_words(direct);
-            one(words, obj)
-        }
+        (Kind::Direct(direct), _) => one(direct_lines(direct)),
         (Kind::Modify(modify), _) => {
-            let verb = if modify.set.is_some() { "UPDATE" } else { "DELETE" };
-            one(format!("{verb} {}", upper(&modify.table.name)), modify.table.obj.0)
+            one(change(if modify.set.is_some() { "UPDATE" } else { "DELETE" }, &modify.table))
         }
-        (Kind::InsertSelect(insert), _) => {
-            let text = format!("LOAD TABLE CONVENTIONAL {}", upper(&insert.table.name));
-            one(text, insert.table.obj.0)
-        }
-        (Kind::Merge(merge), _) => {
-            one(format!("MERGE {}", upper(&merge.table.name)), merge.table.obj.0)
-        }
+        (Kind::InsertSelect(insert), _) => one(change(LOAD, &insert.table)),
+        (Kind::Merge(merge), _) => one(change("MERGE", &merge.table)),
         _ => Vec::new(),
     }
-}
-
-/// The table's step and the index's, of a step that is both.
-fn index_below(name: &str) -> Option<(&str, &str)> {
-    name.strip_suffix(')')?.split_once(" (").filter(|(table, _)| table.starts_with("TABLE ACCESS"))
 }
 
 /// What a step, or a part of one, did, with all below it.
@@ -174,21 +84,18 @@ fn thought(expected: &Expected) -> String {
     format!("cost={cost} size={size} card={}", whole(expected.rows))
 }
 
-/// The line of an index that leads to the rows of the line before.
-fn index_line(words: &str, part: &Part, lines: &mut Vec<PlanLine>) {
+/// The lines of what leads to the rows of the line before.
+fn index_lines(index: &[Line], part: &Part, lines: &mut Vec<PlanLine>) {
     let Part { obj, actual } = part;
-    let (outer, inner) = match words_below(words) {
-        Some((outer, inner)) => (outer, Some(inner)),
-        None => (words, None),
-    };
-    let operation = format!("{outer} ({})", done(actual));
-    let (parent, position) = (lines.len(), 1);
-    let of_outer = if inner.is_some() { 0 } else { *obj };
-    lines.push(PlanLine { rows: actual.rows, parent, position, obj: of_outer, operation });
-    // What was measured is that of both together.
-    if let Some(inner) = inner {
-        let (parent, operation) = (lines.len(), inner.to_owned());
-        lines.push(PlanLine { rows: 0, parent, position, obj: *obj, operation });
+    for (at, line) in index.iter().enumerate() {
+        // What was measured is that of all of them together.
+        let (rows, operation) = match at {
+            0 => (actual.rows, format!("{line} ({})", done(actual))),
+            _ => (0, line.to_string()),
+        };
+        let obj = if line.object.is_empty() { 0 } else { *obj };
+        let (parent, position) = (lines.len(), 1);
+        lines.push(PlanLine { rows, parent, position, obj, operation });
     }
 }
 
@@ -201,10 +108,10 @@ fn set_lines(
     position: usize,
     lines: &mut Vec<PlanLine>,
 ) {
-    let words = &set.words;
+    let line = &set.line;
     let (rows, operation) = match part {
-        Some(Part { actual, .. }) => (actual.rows, format!("{words} ({})", done(actual))),
-        None => (0, words.clone()),
+        Some(Part { actual, .. }) => (actual.rows, format!("{line} ({})", done(actual))),
+        None => (0, line.to_string()),
     };
     lines.push(PlanLine { rows, parent, position, obj: set.obj, operation });
     let me = lines.len();
@@ -214,88 +121,52 @@ fn set_lines(
 }
 
 fn add_lines(step: &Step, parent: usize, position: usize, lines: &mut Vec<PlanLine>) {
-    let (name, reads) = operation(step);
+    let own = lines_of(step);
+    let obj = obj_of(step, &own);
     let actual = step.actual.unwrap_or_default();
-    // What reads an index and then the rows is two steps to the field.
-    let below = step.index.as_ref().and_then(|part| Some((part, index_below(&name)?)));
-    let words = below.map_or(&*name, |(_, (table, _))| table);
     let expected = Expected::from_estimate(&step.estimate, step.read_width);
-    let operation = format!("{words} ({} {})", done(&actual), thought(&expected));
-    let obj = step.names.as_ref().filter(|_| reads).map_or(0, |names| names.obj);
-    lines.push(PlanLine { rows: actual.rows, parent, position, obj, operation });
-    let me = lines.len();
-    if let Some((part, (_, index))) = below {
-        index_line(index, part, lines);
+    let figures = format!("({} {})", done(&actual), thought(&expected));
+    // What leads to a table's rows has figures of its own, or none.
+    let table = own.iter().position(|line| line.name == TABLE_ACCESS);
+    let (above, index) = own.split_at(table.map_or(own.len(), |at| at + 1));
+    let (mut me, mut position) = (parent, position);
+    for (at, line) in above.iter().enumerate() {
+        let is_last = at + 1 == above.len();
+        let words = match is_last && step.index.is_none() {
+            true => together(&own[at..]),
+            false => line.to_string(),
+        };
+        let (rows, parent, obj) = (actual.rows, me, if is_last { obj } else { 0 });
+        let operation = format!("{words} {figures}");
+        lines.push(PlanLine { rows, parent, position, obj, operation });
+        (me, position) = (lines.len(), 1);
+    }
+    if let Some(part) = &step.index {
+        index_lines(index, part, lines);
     }
     if let Some(set) = bitmaps::below(step) {
         // Who counts bits does not tell what reading its index took.
-        let part = step.index.as_ref().filter(|_| reads);
+        let part = step.index.as_ref().filter(|_| step.operator != Operator::BitmapCount);
         set_lines(&set, part, me, 1, lines);
     }
-    for (i, input) in step.inputs.iter().enumerate() {
+    let inputs = step.field_inputs();
+    for (i, input) in inputs.iter().enumerate() {
         add_lines(input, me, i + 1, lines);
     }
     // What is looked up for each row of the input comes behind it.
     let inner = step.inner.as_ref().and_then(|inner| Some((inner, inner.actual?)));
     if let Some((inner, Part { obj, actual })) = inner
-        && let Some((table, index)) = inner_words(step, inner)
+        && let Some(own) = inner_lines(step, inner)
+        && let [table, index @ ..] = &own[..]
     {
         let expected = Expected::from_estimate(&inner.estimate, 0.0);
         let operation = format!("{table} ({} {})", done(&actual), thought(&expected));
-        let position = step.inputs.len() + 1;
+        let position = inputs.len() + 1;
         lines.push(PlanLine { rows: actual.rows, parent: me, position, obj, operation });
         if let Some(part) = &step.index {
-            index_line(&index, part, lines);
+            index_lines(index, part, lines);
         }
     }
-}
-
-/// Words that an object's name follows, as the operation and its option.
-const OF_OBJECTS: [(&str, &str, &str); 12] = [
-    (FIXED, "FIXED TABLE", "FULL"),
-    ("TABLE ACCESS FULL ", "TABLE ACCESS", "FULL"),
-    ("TABLE ACCESS BY INDEX ROWID ", "TABLE ACCESS", "BY INDEX ROWID"),
-    ("INDEX UNIQUE SCAN ", "INDEX", "UNIQUE SCAN"),
-    ("INDEX RANGE SCAN DESCENDING ", "INDEX", "RANGE SCAN DESCENDING"),
-    ("INDEX RANGE SCAN ", "INDEX", "RANGE SCAN"),
-    ("BITMAP INDEX SINGLE VALUE ", "BITMAP INDEX", "SINGLE VALUE"),
-    ("BITMAP INDEX RANGE SCAN ", "BITMAP INDEX", "RANGE SCAN"),
-    ("LOAD TABLE CONVENTIONAL ", "LOAD TABLE CONVENTIONAL", ""),
-    ("UPDATE ", "UPDATE", ""),
-    ("DELETE ", "DELETE", ""),
-    ("MERGE ", "MERGE", ""),
-];
-
-/// The same of operations that have no object.
-const OF_ROWS: [(&str, &str, &str); 21] = [
-    ("NESTED LOOPS SEMI", NESTED_LOOPS, "SEMI"),
-    ("NESTED LOOPS ANTI", NESTED_LOOPS, "ANTI"),
-    ("NESTED LOOPS OUTER", NESTED_LOOPS, "OUTER"),
-    ("MERGE JOIN", "MERGE JOIN", ""),
-    ("MERGE JOIN SEMI", "MERGE JOIN", "SEMI"),
-    ("MERGE JOIN ANTI", "MERGE JOIN", "ANTI"),
-    ("MERGE JOIN OUTER", "MERGE JOIN", "OUTER"),
-    ("HASH JOIN SEMI", "HASH JOIN", "SEMI"),
-    ("HASH JOIN ANTI", "HASH JOIN", "ANTI"),
-    ("HASH JOIN OUTER", "HASH JOIN", "OUTER"),
-    ("HASH JOIN FULL OUTER", "HASH JOIN", "FULL OUTER"),
-    ("SORT GROUP BY", "SORT", "GROUP BY"),
-    ("SORT ORDER BY STOPKEY", "SORT", "ORDER BY STOPKEY"),
-    ("WINDOW BUFFER", "WINDOW", "BUFFER"),
-    ("SORT AGGREGATE", "SORT", "AGGREGATE"),
-    ("SORT ORDER BY", "SORT", "ORDER BY"),
-    ("HASH GROUP BY", "HASH", "GROUP BY"),
-    ("COUNT STOPKEY", "COUNT", "STOPKEY"),
-    ("BITMAP CONVERSION COUNT", "BITMAP CONVERSION", "COUNT"),
-    ("BITMAP CONVERSION TO ROWIDS", "BITMAP CONVERSION", "TO ROWIDS"),
-    ("BITMAP CONVERSION FROM ROWIDS", "BITMAP CONVERSION", "FROM ROWIDS"),
-];
-
-/// The step that is the input of another, of words that name both.
-fn words_below(words: &str) -> Option<(&str, &str)> {
-    let (outer, inner) = words.strip_suffix(')')?.split_once(" (")?;
-    let begins = ["INDEX ", "BITMAP ", "TABLE ACCESS "];
-    begins.iter().any(|word| inner.starts_with(word)).then_some((outer, inner))
 }
 
 /// What a step is known to take.
@@ -316,28 +187,30 @@ impl Expected {
         Expected { cost, rows: Some(rows), bytes: (bytes > 0.0).then_some(bytes) }
     }
 
-    fn of(self, operation: String, option: Option<String>, object: Option<String>) -> PlanRow {
+    fn of(self, operation: String, option: &str, object: &str) -> PlanRow {
         let Expected { cost, rows, bytes } = self;
-        let (parent, depth, position, access, filter) = (None, 0, 0, None, None);
+        let some = |word: &str| (!word.is_empty()).then(|| word.to_owned());
         PlanRow {
-            parent,
-            depth,
-            position,
+            parent: None,
+            depth: 0,
+            position: 0,
             operation,
-            option,
-            object,
+            option: some(option),
+            object: some(object),
+            obj: 0,
             cost,
             rows,
             bytes,
-            access,
-            filter,
+            access: None,
+            filter: None,
+            projection: None,
         }
     }
 }
 
 /// Steps of one plan that are kept: what comes behind them is not.
 const ROWS_MAX: usize = 100;
-/// Bytes of what EXPLAIN tells of them, all together.
+/// Bytes of what EXPLAIN tells of them, all together; and of the names of their columns.
 const TOLD_BYTES_MAX: usize = 8192;
 
 /// Rows of a plan while they are made.
@@ -347,6 +220,18 @@ struct Rows {
     /// How many inputs each has so far.
     inputs: Vec<usize>,
     told_bytes: usize,
+    named_bytes: usize,
+}
+
+/// As much of a text as there is room for; counts it.
+fn cut(told: &str, used_bytes: &mut usize) -> Option<String> {
+    let mut end = told.len().min(TOLD_BYTES_MAX - *used_bytes);
+    while !told.is_char_boundary(end) {
+        end -= 1;
+    }
+    *used_bytes += end;
+    let cut = if end < told.len() { " .." } else { "" };
+    (end > 0).then(|| format!("{}{cut}", &told[..end]))
 }
 
 impl Rows {
@@ -367,89 +252,82 @@ impl Rows {
 
     /// The statement itself.
     fn statement(&mut self, verb: &str, expected: Expected) -> usize {
-        let row = expected.of(format!("{verb} STATEMENT"), None, None);
+        let row = expected.of(format!("{verb} STATEMENT"), "", "");
         self.push(None, row)
     }
 
-    /// Adds a step below another, and what its words name below it; its number.
-    fn add(&mut self, words: &str, asked: &Predicates, parent: usize, expected: Expected) -> usize {
-        let (outer, inner) = match words_below(words) {
-            Some((outer, inner)) => (outer, Some(inner)),
-            None => (words, None),
-        };
-        // What leads to the rows is asked of the index.
-        let access = asked.access.as_deref().filter(|_| inner.is_none());
-        let of_object = || {
-            OF_OBJECTS.iter().find_map(|(begin, operation, option)| {
-                Some((*operation, *option, outer.strip_prefix(begin)?))
-            })
-        };
-        let of_rows = OF_ROWS.iter().find(|row| row.0 == outer).map(|row| (row.1, row.2, ""));
-        let (operation, option, object) = of_rows.or_else(of_object).unwrap_or((outer, "", ""));
-        let some = |word: &str| (!word.is_empty()).then(|| word.to_owned());
-        let row = expected.of(operation.to_owned(), some(option), some(object));
-        let access = access.and_then(|text| self.cut(text));
-        let filter = asked.filter.as_deref().and_then(|text| self.cut(text));
-        let id = self.push(Some(parent), PlanRow { access, filter, ..row });
-        if let Some(inner) = inner {
-            let asked = Predicates { access: asked.access.clone(), filter: None };
-            self.add(inner, &asked, id, Expected::default());
+    /// Adds lines below a step, each below the one before. The numbers of the one that has the
+    /// step's rows, and of the last.
+    fn add(
+        &mut self,
+        lines: &[Line],
+        asked: &Predicates,
+        parent: usize,
+        expected: Expected,
+    ) -> (usize, usize) {
+        let last = lines.len().saturating_sub(1);
+        let own = lines.iter().position(|line| line.name == TABLE_ACCESS).unwrap_or(last);
+        let (mut id, mut own_id) = (parent, parent);
+        for (at, line) in lines.iter().enumerate() {
+            // What leads to the rows is asked of the index, of which nothing is expected.
+            let expected = if at <= own { expected } else { Expected::default() };
+            let row = expected.of(line.name.to_owned(), line.option, &line.object);
+            let access = asked.access.as_deref().filter(|_| at == last);
+            let access = access.and_then(|text| cut(text, &mut self.told_bytes));
+            let filter = asked.filter.as_deref().filter(|_| at == own);
+            let filter = filter.and_then(|text| cut(text, &mut self.told_bytes));
+            id = self.push(Some(id), PlanRow { access, filter, ..row });
+            if at == own {
+                own_id = id;
+            }
         }
-        id
+        (own_id, id)
     }
 
     /// Adds the sets that lead to the rows of a step; none of them is measured or judged by itself.
-    fn add_set(&mut self, set: &SetStep, access: Option<&str>, parent: usize) {
+    fn add_set(&mut self, set: &SetStep, parent: usize) {
         if self.is_full() {
             return;
         }
-        let own = access.filter(|_| !set.is_conversion);
-        let asked = Predicates { access: own.map(str::to_owned), filter: None };
-        let id = self.add(&set.words, &asked, parent, Expected::default());
-        let below = access.filter(|_| own.is_none());
+        let asked = Predicates { access: set.access.clone(), filter: None };
+        let line = std::slice::from_ref(&set.line);
+        let (id, _) = self.add(line, &asked, parent, Expected::default());
+        self.rows[id].obj = set.obj;
         for input in &set.inputs {
-            self.add_set(input, below, id);
+            self.add_set(input, id);
         }
-    }
-
-    /// What is told of a step, as far as there is room for it.
-    fn cut(&mut self, told: &str) -> Option<String> {
-        let mut end = told.len().min(TOLD_BYTES_MAX - self.told_bytes);
-        while !told.is_char_boundary(end) {
-            end -= 1;
-        }
-        self.told_bytes += end;
-        let cut = if end < told.len() { " .." } else { "" };
-        (end > 0).then(|| format!("{}{cut}", &told[..end]))
     }
 
     fn add_step(&mut self, step: &Step, parent: usize) {
         if self.is_full() {
             return;
         }
-        let (words, _) = operation(step);
+        let lines = lines_of(step);
         let expected = Expected::from_estimate(&step.estimate, step.read_width);
-        let inner = step.inner.as_ref().and_then(|inner| Some((inner, inner_words(step, inner)?)));
+        let inner = step.inner.as_ref().and_then(|inner| Some((inner, inner_lines(step, inner)?)));
         let (asked, none) = (predicates(step), Predicates::default());
         let set = bitmaps::below(step);
         let of_rows = Predicates { access: None, filter: asked.filter.clone() };
         let of_outer = match (&inner, &set) {
             (Some(_), _) => &none,
-            // What leads to the rows is asked of the sets.
+            // What leads to the rows is asked of the sets, each its part.
             (None, Some(_)) => &of_rows,
             (None, None) => &asked,
         };
-        let id = self.add(&words, of_outer, parent, expected);
+        let (own, id) = self.add(&lines, of_outer, parent, expected);
+        self.rows[own].obj = obj_of(step, &lines);
+        self.rows[own].projection = cut(&step.columns.join(", "), &mut self.named_bytes);
         if let Some(set) = &set {
-            self.add_set(set, asked.access.as_deref(), id);
+            self.add_set(set, id);
         }
-        for input in &step.inputs {
+        for input in step.field_inputs() {
             self.add_step(input, id);
         }
         // What is looked up for each row of the input comes behind it.
-        if let Some((inner, (table, index))) = inner {
+        if let Some((inner, lines)) = inner {
             let expected = Expected::from_estimate(&inner.estimate, 0.0);
-            self.add(&format!("{table} ({index})"), &asked, id, expected);
+            let (table, _) = self.add(&lines, &asked, id, expected);
+            self.rows[table].obj = obj_of(step, &lines);
         }
     }
 }
@@ -481,7 +359,7 @@ fn predicates(step: &Step) -> Predicates {
     };
     Predicates {
         access: all(&["Index Cond", "Hash Cond", "Merge Cond"]),
-        filter: all(&["Filter", "Join Filter"]),
+        filter: all(&["Filter", "Join Filter", "One-Time Filter"]),
     }
 }
 
@@ -499,17 +377,14 @@ pub(crate) fn plan_rows(plan: &Plan) -> Vec<PlanRow> {
 
 /// The same with these steps of its query, if it has one.
 pub(crate) fn plan_rows_of(plan: &Plan, physical: Option<&Arc<dyn ExecutionPlan>>) -> Vec<PlanRow> {
-    let upper = |name: &str| name.to_uppercase();
     let (verb, change) = match &plan.kind {
         Kind::Query(_) => ("SELECT", None),
         Kind::Modify(modify) => {
             let verb = if modify.set.is_some() { "UPDATE" } else { "DELETE" };
-            (verb, Some(format!("{verb} {}", upper(&modify.table.name))))
+            (verb, Some(change(verb, &modify.table)))
         }
-        Kind::InsertSelect(insert) => {
-            ("INSERT", Some(format!("LOAD TABLE CONVENTIONAL {}", upper(&insert.table.name))))
-        }
-        Kind::Merge(merge) => ("MERGE", Some(format!("MERGE {}", upper(&merge.table.name)))),
+        Kind::InsertSelect(insert) => ("INSERT", Some(change(LOAD, &insert.table))),
+        Kind::Merge(merge) => ("MERGE", Some(change("MERGE", &merge.table))),
         Kind::Direct(direct) => {
             let verb = match **direct {
                 Direct::Select(_) | Direct::Values(_) => "SELECT",
@@ -517,7 +392,7 @@ pub(crate) fn plan_rows_of(plan: &Plan, physical: Option<&Arc<dyn ExecutionPlan>
                 Direct::Delete { .. } => "DELETE",
                 Direct::Insert { .. } => "INSERT",
             };
-            (verb, Some(direct_words(direct).0))
+            (verb, Some(direct_lines(direct)))
         }
         _ => return Vec::new(),
     };
@@ -534,19 +409,27 @@ pub(crate) fn plan_rows_of(plan: &Plan, physical: Option<&Arc<dyn ExecutionPlan>
         _ => Predicates::default(),
     };
     let changes = matches!(verb, "UPDATE" | "DELETE");
-    if let Some(words) = change {
+    if let Some((lines, obj)) = change {
         let of_change = if changes { &Predicates::default() } else { &asked };
-        at = rows.add(&words, of_change, at, Expected::default());
+        let (own, last) = rows.add(&lines, of_change, at, Expected::default());
+        rows.rows[own].obj = obj;
+        at = last;
     }
-    if let Some(step) = &top {
+    for step in top.iter().flat_map(Step::field_steps) {
         rows.add_step(step, at);
     }
     // The row of an UPDATE or DELETE by its key is found by that.
     if let Kind::Direct(direct) = &plan.kind
         && let Direct::Update { row, .. } | Direct::Delete { row, .. } = &**direct
     {
-        let words = format!("INDEX UNIQUE SCAN {}", upper(&row.index.name));
-        rows.add(&words, &asked, at, Expected::default());
+        let lines = [Line::new("INDEX", "UNIQUE SCAN", &row.index.name)];
+        rows.add(&lines, &asked, at, Expected::default());
+    }
+    // Its index is the last of the steps.
+    if let Kind::Direct(direct) = &plan.kind
+        && let (Some(row), Some(last)) = (direct.row(), rows.rows.last_mut())
+    {
+        last.obj = row.index.obj.0;
     }
     rows.rows
 }
@@ -554,12 +437,13 @@ pub(crate) fn plan_rows_of(plan: &Plan, physical: Option<&Arc<dyn ExecutionPlan>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use query::explain::Names;
+    use datafusion::common::JoinType;
+    use query::explain::{Inner, Names};
 
-    fn step(name: &str, text: &str, table: &str, index: Option<&str>) -> Step {
+    fn step(operator: Operator, table: &str, index: Option<&str>) -> Step {
         Step {
-            name: name.to_owned(),
-            text: text.to_owned(),
+            operator,
+            text: operator.word(),
             details: Vec::new(),
             estimate: Estimate::default(),
             read_width: 0.0,
@@ -579,39 +463,116 @@ mod tests {
 
     #[test]
     fn steps_have_the_fields_names() {
-        let named = |name, text, table, index| operation(&step(name, text, table, index)).0;
-        let text = "Seq Scan on my table";
-        assert_eq!(named("ScanExec", text, "my table", None), "TABLE ACCESS FULL MY TABLE");
-        let text = "Index Range Scan Backward using i on t";
-        let shown = "TABLE ACCESS BY INDEX ROWID T (INDEX RANGE SCAN DESCENDING I)";
-        assert_eq!(named("ScanExec", text, "t", Some("i")), shown);
-        let parts = ("TABLE ACCESS BY INDEX ROWID T", "INDEX RANGE SCAN DESCENDING I");
-        assert_eq!(index_below(shown), Some(parts));
-        assert_eq!(index_below("INDEX RANGE SCAN I"), None);
-        assert_eq!(named("AggregateExec", "Aggregate", "", None), "SORT AGGREGATE");
-        assert_eq!(named("HashJoinExec", "Hash Right Semi Join", "", None), "HASH JOIN SEMI");
-        assert_eq!(named("HashJoinExec", "Hash Left Join", "", None), "HASH JOIN OUTER");
-        let text = "Nested Loop Anti Join: Index Scan using i on a Left t";
-        assert_eq!(named("IndexJoinExec", text, "a Left t", Some("i")), "NESTED LOOPS ANTI");
-        assert_eq!(named("SharedExec", "Shared Rows", "", None), "SHARED ROWS");
-        let mut first = step("SortExec(TopK)", "Sort", "", None);
-        assert_eq!(operation(&first).0, "SORT ORDER BY");
-        first.details.push(("Limit", "3".to_owned()));
-        assert_eq!(operation(&first).0, "SORT ORDER BY STOPKEY");
-        let mut view = step("DataSourceExec", "Fixed Table Scan on v$lock", "v$lock", None);
-        view.names.as_mut().unwrap().fixed = true;
-        assert_eq!(operation(&view).0, "FIXED TABLE FULL V$LOCK");
+        let named = |operator, table, index| together(&lines_of(&step(operator, table, index)));
+        assert_eq!(named(Operator::SeqScan, "my table", None), "TABLE ACCESS FULL MY TABLE");
+        assert_eq!(
+            named(Operator::IndexRangeScan { backward: true }, "t", Some("i")),
+            "TABLE ACCESS BY INDEX ROWID T (INDEX RANGE SCAN DESCENDING I)"
+        );
+        assert_eq!(
+            named(Operator::IndexKeysScan { unique: true }, "t", Some("i")),
+            "INLIST ITERATOR (TABLE ACCESS BY INDEX ROWID T (INDEX UNIQUE SCAN I))"
+        );
+        let only = Operator::IndexOnlyScan { backward: false };
+        assert_eq!(named(only, "t", Some("i")), "INDEX RANGE SCAN I");
+        assert_eq!(named(Operator::FixedScan, "v$lock", None), "FIXED TABLE FULL V$LOCK");
+        assert_eq!(named(Operator::DualScan, "dual", None), "FAST DUAL");
+        let function = "COLLECTION ITERATOR PICKLER FETCH GENERATE_SERIES";
+        assert_eq!(named(Operator::FunctionScan, "generate_series", None), function);
+        assert_eq!(named(Operator::Aggregate, "", None), "SORT AGGREGATE");
+        assert_eq!(named(Operator::HashJoin(JoinType::RightSemi), "", None), "HASH JOIN SEMI");
+        assert_eq!(named(Operator::HashJoin(JoinType::Left), "", None), "HASH JOIN OUTER");
+        let anti = Operator::NestedLoop(JoinType::LeftAnti);
+        assert_eq!(named(anti, "a Left t", Some("i")), "NESTED LOOPS ANTI");
+        assert_eq!(named(Operator::FirstRows, "", None), "SORT ORDER BY STOPKEY");
+        let shared = "TEMP TABLE TRANSFORMATION (LOAD AS SELECT (CURSOR DURATION MEMORY))";
+        assert_eq!(named(Operator::Shared, "", None), shared);
+    }
+
+    fn with_inputs(operator: Operator, inputs: Vec<Step>) -> Step {
+        Step { inputs, ..step(operator, "", None) }
+    }
+
+    fn scan() -> Step {
+        step(Operator::SeqScan, "t", None)
+    }
+
+    fn shown_below(step: &Step) -> Vec<String> {
+        let mut rows = Rows::default();
+        let top = rows.statement("SELECT", Expected::default());
+        for step in step.field_steps() {
+            rows.add_step(step, top);
+        }
+        shown(&rows.rows[1..])
+    }
+
+    #[test]
+    fn a_window_sorts_its_rows_itself() {
+        let sort = with_inputs(Operator::Sort, vec![scan()]);
+        let window = with_inputs(Operator::WindowSort, vec![sort]);
+        assert_eq!(
+            shown_below(&with_inputs(Operator::Filter, vec![window.clone()])),
+            ["1 1 Some(0) FILTER||", "2 1 Some(1) WINDOW|SORT|", "3 1 Some(2) TABLE ACCESS|FULL|T"]
+        );
+        let mut lines = Vec::new();
+        add_lines(&window, 0, 1, &mut lines);
+        let told: Vec<_> = lines.iter().map(|line| (line.parent, line.position)).collect();
+        assert_eq!(told, [(0, 1), (1, 1)]);
+        assert!(lines[0].operation.starts_with("WINDOW SORT (cr="), "{}", lines[0].operation);
+    }
+
+    #[test]
+    fn what_has_no_line_leaves_its_place_to_what_is_below() {
+        let calls = with_inputs(Operator::Calls, vec![scan()]);
+        let value = with_inputs(Operator::Aggregate, vec![step(Operator::Result, "", None)]);
+        let values = with_inputs(Operator::InitPlan, vec![calls, value]);
+        assert_eq!(
+            shown_below(&values),
+            [
+                "1 1 Some(0) SORT|AGGREGATE|",
+                "2 1 Some(1) FAST DUAL||",
+                "1 2 Some(0) TABLE ACCESS|FULL|T",
+            ]
+        );
+    }
+
+    #[test]
+    fn lines_of_one_step_are_each_below_the_one_before() {
+        let shared = with_inputs(Operator::Shared, vec![scan()]);
+        assert_eq!(
+            shown_below(&shared),
+            [
+                "1 1 Some(0) TEMP TABLE TRANSFORMATION||",
+                "2 1 Some(1) LOAD AS SELECT|(CURSOR DURATION MEMORY)|",
+                "3 1 Some(2) TABLE ACCESS|FULL|T",
+            ]
+        );
+        let mut keys = step(Operator::IndexKeysScan { unique: false }, "t", Some("i"));
+        keys.names.as_mut().unwrap().obj = 7;
+        keys.index = Some(Part { obj: 8, actual: Actual { rows: 2, ..Actual::default() } });
+        let mut lines = Vec::new();
+        add_lines(&keys, 0, 1, &mut lines);
+        let told = |line: &PlanLine| {
+            let words = line.operation.split(" (cr").next().unwrap_or_default();
+            format!("{} {} {words}", line.parent, line.obj)
+        };
+        assert_eq!(
+            lines.iter().map(told).collect::<Vec<String>>(),
+            ["0 0 INLIST ITERATOR", "1 7 TABLE ACCESS BY INDEX ROWID T", "2 8 INDEX RANGE SCAN I"]
+        );
     }
 
     #[test]
     fn predicates_are_told_as_access_and_filter() {
-        let mut scan = step("ScanExec", "Index Range Scan using i on t", "t", Some("i"));
+        let mut scan = step(Operator::IndexRangeScan { backward: false }, "t", Some("i"));
         assert_eq!(predicates(&scan), Predicates::default());
         scan.details = vec![
             ("Index Cond", "(a = 1)".to_owned()),
             ("Filter", "(b = 2)".to_owned()),
             ("Limit", "3".to_owned()),
         ];
+        scan.columns = vec!["a".to_owned(), "b".to_owned()];
+        scan.names.as_mut().unwrap().obj = 7;
         let asked = predicates(&scan);
         assert_eq!(asked.access.as_deref(), Some("(a = 1)"));
         assert_eq!(asked.filter.as_deref(), Some("(b = 2)"));
@@ -622,6 +583,8 @@ mod tests {
             rows.rows.iter().map(|r| (r.access.as_deref(), r.filter.as_deref())).collect();
         let none = (None, None);
         assert_eq!(told, [none, (None, Some("(b = 2)")), (Some("(a = 1)"), None)]);
+        let known: Vec<_> = rows.rows.iter().map(|r| (r.obj, r.projection.as_deref())).collect();
+        assert_eq!(known, [(0, None), (7, Some("a, b")), (0, None)]);
     }
 
     fn shown(rows: &[PlanRow]) -> Vec<String> {
@@ -635,14 +598,15 @@ mod tests {
     }
 
     #[test]
-    fn words_become_operations_options_and_names() {
+    fn lines_become_operations_options_and_names() {
         let mut rows = Rows::default();
         let top = rows.statement("UPDATE", Expected::default());
-        let words = "TABLE ACCESS BY INDEX ROWID T (BITMAP CONVERSION TO ROWIDS (BITMAP INDEX \
-                     SINGLE VALUE I))";
+        let mut lines = lines_for(Operator::BitmapScan, "t", "i");
+        lines.extend(bitmaps::rows_of_key("i"));
         let asked = Predicates { access: Some("(a = 1)".to_owned()), filter: None };
-        rows.add(words, &asked, top, Expected::default());
-        rows.add("HASH GROUP BY", &Predicates::default(), top, Expected::default());
+        assert_eq!(rows.add(&lines, &asked, top, Expected::default()), (1, 3));
+        let groups = lines_for(Operator::HashAggregate, "", "");
+        assert_eq!(rows.add(&groups, &Predicates::default(), top, Expected::default()), (4, 4));
         assert_eq!(
             shown(&rows.rows),
             [
@@ -658,9 +622,8 @@ mod tests {
     }
 
     fn join() -> Step {
-        let text = "Nested Loop: Index Scan using i on t";
-        let mut join = step("IndexJoinExec", text, "t", Some("i"));
-        join.inputs.push(step("ScanExec", "Seq Scan on a statement", "a statement", None));
+        let mut join = step(Operator::NestedLoop(JoinType::Inner), "t", Some("i"));
+        join.inputs.push(step(Operator::SeqScan, "a statement", None));
         let estimate = Estimate { total_cost: 0.24, rows: 2.0, width: 8.0, startup_cost: 0.0 };
         join.inner = Some(Inner { unique: false, bitmap: false, estimate, actual: None });
         join
@@ -724,7 +687,7 @@ mod tests {
 
     #[test]
     fn what_counts_rows_is_told_with_the_bytes_that_it_reads() {
-        let mut scan = step("ScanExec", "Seq Scan on t", "t", None);
+        let mut scan = scan();
         scan.estimate.rows = 0.2;
         let mut rows = Rows::default();
         let top = rows.statement("SELECT", Expected::default());
@@ -737,7 +700,7 @@ mod tests {
 
     #[test]
     fn a_plan_keeps_no_more_than_there_is_room_for() {
-        let mut wide = step("SortExec", "Sort", "", None);
+        let mut wide = step(Operator::Sort, "", None);
         wide.details = vec![("Filter", "x".repeat(5000))];
         wide.inputs = vec![wide.clone(); 300];
         let mut rows = Rows::default();

@@ -300,7 +300,7 @@ async fn owned_sequences(
 pub async fn truncate_table(ctx: &Ctx, txn: &Arc<Transaction>, table: &TableDef) -> Result<()> {
     let (object, def) = lock_for_ddl(ctx, txn, table, TmMode::X).await?;
     replace_segments(ctx, txn, &def).await?;
-    super::statistics::clear_statistics(ctx, txn, def.obj).await?;
+    super::statistics::clear_statistics(ctx, txn, &def).await?;
     new_version(ctx, txn, &object).await
 }
 

@@ -165,6 +165,10 @@ pub async fn set_index_expressions(
     let known = def.computed.iter().find(|known| known.obj == index.obj);
     let known = known.filter(|known| known.exprs.len() == exprs.len());
     let known = known.ok_or_else(|| undefined("index", &index.name))?;
+    if known.exprs.iter().zip(exprs).any(|(old, new)| old.ty != new.ty) {
+        // What is known of its values is of the old types.
+        delete_all(ctx, txn, Fixed::ColStat, 0, known.obj).await?;
+    }
     change_index(ctx, txn, known, vec![(at::IND_EXPRS, exprs_value(exprs))]).await?;
     new_version(ctx, txn, &object).await?;
     own_table(ctx, txn, &object).await

@@ -72,8 +72,8 @@ pub const SUPERUSER_OBJ: ObjId = ObjId(10);
 /// Objects of users are numbered from here; PostgreSQL's own OIDs are all below.
 pub const USER_OBJ_MIN: u32 = 16_384;
 
-/// The table that says where the others are.
-pub(super) const BOOTSTRAP_OBJ: ObjId = ObjId(1);
+/// The table that says where the others are, `bootstrap$`; no table tells of it.
+pub const BOOTSTRAP_OBJ: ObjId = ObjId(1);
 
 /// Where a fixed segment is; one row of the bootstrap table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -75,9 +75,9 @@ pub use def::{
 };
 pub use expression::{Evaluator, KEY_EXPR, KeyExpr, KeyExpressions, set_key_expressions};
 pub use fixed::{
-    CHECKPOINT_ROLE, DATABASE_OWNER_ROLE, PREDEFINED_ROLES, PUBLIC, PUBLIC_OBJ, READ_ALL_DATA,
-    RESERVED_SCHEMAS, ROLES_OBJ, ROUTINES_OBJ, SCHEMAS_OBJ, SIGNAL_ROLE, SUPERUSER, SUPERUSER_OBJ,
-    SYS, TEMP_PREFIX, TYPES_OBJ, USER_OBJ_MIN, WRITE_ALL_DATA,
+    BOOTSTRAP_OBJ, CHECKPOINT_ROLE, DATABASE_OWNER_ROLE, PREDEFINED_ROLES, PUBLIC, PUBLIC_OBJ,
+    READ_ALL_DATA, RESERVED_SCHEMAS, ROLES_OBJ, ROUTINES_OBJ, SCHEMAS_OBJ, SIGNAL_ROLE, SUPERUSER,
+    SUPERUSER_OBJ, SYS, TEMP_PREFIX, TYPES_OBJ, USER_OBJ_MIN, WRITE_ALL_DATA,
 };
 pub use index::{Included, IndexDef, IndexKind};
 pub use lists::{roles, routines, schemas, types};
@@ -95,7 +95,7 @@ pub use routine::{
 pub use segments::free_orphans;
 pub use state::{Dict, changed_tables, forget_changes, invalidate, invalidate_all};
 pub use statistics::{
-    ColumnStats, NewStats, TableStats, all_statistics, set_statistics, statistics,
+    ColumnStats, ExprStats, NewStats, TableStats, all_statistics, set_statistics, statistics,
 };
 
 pub(crate) use fixed::Fixed;

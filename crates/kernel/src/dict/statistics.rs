@@ -13,6 +13,7 @@ use super::ddl::new_plans;
 use super::ddl_rights::lock_object;
 use super::def::{AlteredColumn, TableDef};
 use super::fixed::Fixed;
+use super::index::IndexDef;
 use super::names::undefined;
 use super::records::read_table;
 use super::state::{newest, of};
@@ -63,6 +64,18 @@ pub struct TableStats {
     pub autoanalyze_count: i64,
     /// With their positions, in order.
     pub columns: Vec<(usize, ColumnStats)>,
+    /// Of the expressions that indexes are over.
+    pub exprs: Vec<ExprStats>,
+}
+
+/// What is known of an expression's values.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ExprStats {
+    /// The index that is over it.
+    pub index: ObjId,
+    /// Which of the index's expressions it is.
+    pub place: usize,
+    pub values: ColumnStats,
 }
 
 impl TableStats {
@@ -70,6 +83,13 @@ impl TableStats {
     #[must_use]
     pub fn column(&self, position: usize) -> Option<&ColumnStats> {
         self.columns.iter().find(|(at, _)| *at == position).map(|(_, column)| column)
+    }
+
+    /// What is known of an index's expression.
+    #[must_use]
+    pub fn expr(&self, index: ObjId, place: usize) -> Option<&ColumnStats> {
+        let mut all = self.exprs.iter();
+        all.find(|one| one.index == index && one.place == place).map(|one| &one.values)
     }
 }
 
@@ -86,6 +106,8 @@ pub struct NewStats {
     pub automatic: bool,
     /// Columns not among them keep what is known of them.
     pub columns: Vec<(usize, ColumnStats)>,
+    /// The same of indexes' expressions: all of an index, or none.
+    pub exprs: Vec<ExprStats>,
 }
 
 /// What was read, behind [`TableDef::statistics`].
@@ -107,6 +129,7 @@ fn table_of(row: &Record) -> Result<TableStats> {
         analyze_count: row.int(7)?,
         autoanalyze_count: row.int(8)?,
         columns: Vec::new(),
+        exprs: Vec::new(),
     })
 }
 
@@ -233,19 +256,45 @@ pub async fn statistics(
         None => None,
         Some(row) => {
             let mut stats = table_of(&row)?;
-            for row in store::by_key(ctx, &snap, dict.fixed(Fixed::ColStat), 0, &key).await? {
-                match column_of(&row, &def.types) {
-                    Ok(column) => stats.columns.extend(column),
-                    // They may be of a definition that is newer than this one.
-                    Err(_) if !dict.is_current(txn, def.obj, def.version) => return Ok(None),
-                    Err(error) => return Err(error),
-                }
+            stats.columns = match values_of(ctx, txn, def.obj, &def.types).await? {
+                Ok(columns) => columns,
+                // They may be of a definition that is newer than this one.
+                Err(_) if !dict.is_current(txn, def.obj, def.version) => return Ok(None),
+                Err(error) => return Err(error),
+            };
+            for index in &def.computed {
+                let types: Vec<ColType> = index.exprs.iter().map(|expr| expr.ty).collect();
+                // An instance of an older version does not keep them in step with the index.
+                let exprs = values_of(ctx, txn, index.obj, &types).await?.unwrap_or_default();
+                let index = index.obj;
+                let known = exprs.into_iter();
+                stats.exprs.extend(known.map(|(place, values)| ExprStats { index, place, values }));
             }
             Some(Arc::new(stats))
         }
     };
     def.statistics.put(Arc::new(Known(found.clone())));
     Ok(found)
+}
+
+/// What is known of a table's columns, or of the expressions of one of its indexes, which have
+/// these types, or why it cannot be of them.
+async fn values_of(
+    ctx: &Ctx,
+    txn: &Arc<Transaction>,
+    number: ObjId,
+    types: &[ColType],
+) -> Result<Result<Vec<(usize, ColumnStats)>>> {
+    let (dict, snap) = (of(txn.core())?, newest(txn)?);
+    let rows = store::by_key(ctx, &snap, dict.fixed(Fixed::ColStat), 0, &[obj(number)]).await?;
+    let mut found = Vec::new();
+    for row in rows {
+        match column_of(&row, types) {
+            Ok(column) => found.extend(column),
+            Err(error) => return Ok(Err(error)),
+        }
+    }
+    Ok(Ok(found))
 }
 
 /// What is known of all tables, without their columns, in no order.
@@ -282,7 +331,7 @@ pub async fn set_statistics(
         return Err(Error::ObjectGone);
     }
     let key = [obj(table.obj)];
-    let (tables, columns) = (dict.fixed(Fixed::TabStat), dict.fixed(Fixed::ColStat));
+    let tables = dict.fixed(Fixed::TabStat);
     let old = store::one(ctx, &snap, tables, 0, &key).await?;
     let mut stats = match &old {
         Some(row) => table_of(row)?,
@@ -310,7 +359,19 @@ pub async fn set_statistics(
     } else {
         insert(ctx, txn, Fixed::TabStat, &values).await?;
     }
-    for row in store::by_key(ctx, &snap, columns, 0, &key).await? {
+    set_columns(ctx, txn, &now, new).await?;
+    set_exprs(ctx, txn, table, &now, new).await?;
+    new_plans(ctx, txn, &object).await
+}
+
+async fn set_columns(
+    ctx: &Ctx,
+    txn: &Arc<Transaction>,
+    now: &TableDef,
+    new: &NewStats,
+) -> Result<()> {
+    let (columns, snap) = (of(txn.core())?.fixed(Fixed::ColStat), newest(txn)?);
+    for row in store::by_key(ctx, &snap, columns, 0, &[obj(now.obj)]).await? {
         let at = usize::try_from(row.int(1)?).map_err(|_| row.unknown("position"))?;
         if new.columns.iter().any(|(position, _)| *position == at) {
             store::delete(ctx, txn, columns, &snap, &row).await?;
@@ -318,17 +379,43 @@ pub async fn set_statistics(
     }
     for (position, column) in &new.columns {
         let ty = now.columns.get(*position).ok_or(Error::ObjectGone)?.ty;
-        let values = column_values(table.obj, *position, ty, column)?;
+        let values = column_values(now.obj, *position, ty, column)?;
         insert(ctx, txn, Fixed::ColStat, &values).await?;
     }
-    new_plans(ctx, txn, &object).await
+    Ok(())
+}
+
+/// `table`: as it was when it was looked through.
+async fn set_exprs(
+    ctx: &Ctx,
+    txn: &Arc<Transaction>,
+    table: &TableDef,
+    now: &TableDef,
+    new: &NewStats,
+) -> Result<()> {
+    for index in &now.computed {
+        let gathered = new.exprs.iter().filter(|one| one.index == index.obj);
+        let gathered: Vec<&ExprStats> = gathered.collect();
+        // An index may have gone meanwhile, or be over something else.
+        let same = |before: &Arc<IndexDef>| before.obj == index.obj && before.exprs == index.exprs;
+        if gathered.is_empty() || !table.computed.iter().any(same) {
+            continue;
+        }
+        super::ddl::delete_all(ctx, txn, Fixed::ColStat, 0, index.obj).await?;
+        for ExprStats { place, values, .. } in gathered {
+            let ty = index.exprs.get(*place).ok_or(Error::ObjectGone)?.ty;
+            let values = column_values(index.obj, *place, ty, values)?;
+            insert(ctx, txn, Fixed::ColStat, &values).await?;
+        }
+    }
+    Ok(())
 }
 
 /// The table is empty: nothing is known of it but how often it has been looked through.
 pub(super) async fn clear_statistics(
     ctx: &Ctx,
     txn: &Arc<Transaction>,
-    table: ObjId,
+    def: &TableDef,
 ) -> Result<()> {
     let tables = of(txn.core())?.fixed(Fixed::TabStat);
     let changes = vec![
@@ -337,11 +424,15 @@ pub(super) async fn clear_statistics(
         (3, Value::Float8(0.0)),
         (4, Value::Int8(0)),
     ];
-    store::change(ctx, txn, tables, 0, &[obj(table)], |_| Ok(changes.clone())).await?;
-    super::ddl::delete_all(ctx, txn, Fixed::ColStat, 0, table).await
+    store::change(ctx, txn, tables, 0, &[obj(def.obj)], |_| Ok(changes.clone())).await?;
+    for index in &def.computed {
+        super::ddl::delete_all(ctx, txn, Fixed::ColStat, 0, index.obj).await?;
+    }
+    super::ddl::delete_all(ctx, txn, Fixed::ColStat, 0, def.obj).await
 }
 
-/// Statistics follow their columns; those of columns that go or get another type go.
+/// Statistics follow their columns; those of columns that go or get another type go, and those of
+/// expressions that name such a column.
 pub(super) async fn move_statistics(
     ctx: &Ctx,
     txn: &Arc<Transaction>,
@@ -365,6 +456,17 @@ pub(super) async fn move_statistics(
         let ty = columns[position].def.ty;
         let values = column_values(def.obj, position, ty, &stats)?;
         insert(ctx, txn, Fixed::ColStat, &values).await?;
+    }
+    for index in &def.computed {
+        let stays = |named: &u16| {
+            let old = usize::from(*named);
+            let new = columns.iter().find(|column| column.from == Some(old));
+            let kinds = (new.map(|new| new.def.ty.kind), def.columns.get(old).map(|c| c.ty.kind));
+            kinds.0.is_some() && kinds.0 == kinds.1
+        };
+        if !index.exprs.iter().flat_map(|expr| &expr.columns).all(stays) {
+            super::ddl::delete_all(ctx, txn, Fixed::ColStat, 0, index.obj).await?;
+        }
     }
     Ok(())
 }

@@ -2,22 +2,25 @@
 //! bounds as SQL.
 //!
 //! What it promises: a column has one name wherever the plan speaks of it, that of its table, or
-//! the expression that makes it. What it must never do: show a step's name or places of columns as
-//! the library has them, where we have words for it.
+//! the expression that makes it. What it must never do: show a step's name as the library has it,
+//! or places of columns where we have words for them.
 
 mod exprs;
+mod operators;
+mod sets;
 
-use crate::append::AppendExec;
+use crate::apply_exec::ApplyExec;
 use crate::bounds::{shown, was_merged};
 use crate::explain::unwatched;
 use crate::fixed::name_of;
 use crate::gather::GatherExec;
+use crate::given::GivenExec;
 use crate::index_join::{From, IndexJoin, IndexJoinExec, KeyPart};
 use crate::join_keys::KeysExec;
+use crate::row_calls::CallsExec;
 use crate::scalar::{CmpOp, Scalar};
-use crate::scan::{Access, Bits, ScanExec, ScanWork};
+use crate::scan::{Access, ScanExec, ScanWork};
 use datafusion::common::{JoinSide, JoinType};
-use datafusion::datasource::source::DataSourceExec;
 use datafusion::physical_expr::{PhysicalExpr, PhysicalSortExpr};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
@@ -29,18 +32,20 @@ use datafusion::physical_plan::joins::{
 };
 use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
 use datafusion::physical_plan::memory::LazyMemoryExec;
-use datafusion::physical_plan::placeholder_row::PlaceholderRowExec;
 use datafusion::physical_plan::projection::ProjectionExec;
-use datafusion::physical_plan::recursive_query::RecursiveQueryExec;
+use datafusion::physical_plan::sorts::partial_sort::PartialSortExec;
+use datafusion::physical_plan::sorts::partitioned_topk::PartitionedTopKExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::union::UnionExec;
 use datafusion::physical_plan::unnest::UnnestExec;
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 use datafusion::physical_plan::work_table::WorkTableExec;
-use datafusion::physical_plan::{displayable, windows};
+use datafusion::physical_plan::{InputOrderMode, windows};
 use exprs::{Names, all_of, compared, made_name, scalar, told, words};
 use kernel::dict::{IndexDef, IndexKind, KEY_EXPR, TableDef};
 use kernel::row::Value;
+pub use operators::{Object, Operation, Operator, TABLE_ACCESS};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -52,16 +57,31 @@ pub type Detail = (&'static str, String);
 
 /// The details that say which rows there are.
 pub(crate) const FILTER: &str = "Filter";
+/// The same of what is known before any is read.
+const ONE_TIME: &str = "One-Time Filter";
 
 /// A step in words.
 pub(crate) struct Told {
+    pub(crate) operator: Operator,
     pub(crate) head: String,
     pub(crate) details: Vec<Detail>,
 }
 
 impl Told {
-    fn new(head: impl Into<String>) -> Told {
-        Told { head: head.into(), details: Vec::new() }
+    fn new(operator: Operator) -> Told {
+        Told { operator, head: operator.word(), details: Vec::new() }
+    }
+
+    /// With words before the operator's own.
+    fn after(mut self, words: &str) -> Told {
+        self.head.insert_str(0, words);
+        self
+    }
+
+    /// With words behind the operator's own.
+    fn on(mut self, words: &str) -> Told {
+        self.head.push_str(words);
+        self
     }
 
     fn with(mut self, label: &'static str, text: Option<String>) -> Told {
@@ -96,6 +116,21 @@ fn read_by(plan: &Plan) -> Option<String> {
         return Some(join.inner().table.name.clone());
     }
     fixed(plan)
+}
+
+/// The function whose rows a step gives.
+pub(crate) fn function_of(plan: &dyn ExecutionPlan) -> Option<String> {
+    let rows = plan.downcast_ref::<LazyMemoryExec>()?;
+    let told = rows.generators().first()?.read().to_string();
+    told.split_once(':').map(|(name, _)| name.to_owned())
+}
+
+/// What a step gives on as it is, or with columns worked out, and has no step of its own for.
+pub(crate) fn passed_on(plan: &Plan) -> Option<&Plan> {
+    match plan.children()[..] {
+        [only] if Operator::named(plan.name()) == Operator::PassesOn => Some(only),
+        _ => None,
+    }
 }
 
 /// The view or list whose rows are in memory.
@@ -278,22 +313,21 @@ impl Namer {
         if let Some(told) = self.join(given, plan) {
             return told;
         }
-        if let Some(sort) = plan.downcast_ref::<SortExec>() {
-            let keys = self.sort_keys(sort.input(), sort.expr().iter());
-            let limit = sort.fetch().map(|rows| rows.to_string());
-            return Told::new("Sort").with("Sort Key", Some(keys)).with("Limit", limit);
+        if let Some(told) = self.sort(plan) {
+            return told;
         }
         if let Some(groups) = plan.downcast_ref::<AggregateExec>() {
             return self.aggregate(groups);
         }
         if let Some(limit) = plan.downcast_ref::<GlobalLimitExec>() {
             let (fetch, skip) = (limit.fetch(), limit.skip());
-            return Told::new("Limit")
+            let operator = if fetch.is_some() { Operator::Limit } else { Operator::Offset };
+            return Told::new(operator)
                 .with("Offset", (skip > 0).then(|| skip.to_string()))
                 .with("Limit", fetch.map(|rows| rows.to_string()));
         }
         if let Some(limit) = plan.downcast_ref::<LocalLimitExec>() {
-            return Told::new("Limit").with("Limit", Some(limit.fetch().to_string()));
+            return Told::new(Operator::Limit).with("Limit", Some(limit.fetch().to_string()));
         }
         if let Some(window) = plan.downcast_ref::<WindowAggExec>() {
             return self.window(window.input(), window.window_expr());
@@ -303,58 +337,82 @@ impl Namer {
         }
         if let Some(filter) = plan.downcast_ref::<FilterExec>() {
             let condition = self.condition(filter.input(), filter.predicate());
-            return Told::new("Subquery Scan").with(FILTER, condition);
+            return Told::new(Operator::Filter).with(FILTER, condition);
         }
         if let Some(gather) = plan.downcast_ref::<GatherExec>() {
             let workers = gather.workers().to_string();
-            return Told::new("Gather").with("Workers Planned", Some(workers));
+            return Told::new(Operator::Gather).with("Workers Planned", Some(workers));
         }
         if let Some(keys) = plan.downcast_ref::<KeysExec>() {
             let input = keys.input();
             let all: Vec<String> = keys.exprs().map(|key| self.expr(input, key)).collect();
-            return Told::new("Join Keys").with("Keys", Some(all.join(", ")));
+            return Told::new(Operator::JoinKeys).with("Keys", Some(all.join(", ")));
         }
         if let Some(name) = fixed(plan) {
-            return Told::new(format!("Fixed Table Scan on {}", self.table(plan, &name)));
+            let dual = name.eq_ignore_ascii_case("dual");
+            let operator = if dual { Operator::DualScan } else { Operator::FixedScan };
+            return Told::new(operator).on(&format!(" on {}", self.table(plan, &name)));
         }
         if let Some(table) = plan.downcast_ref::<WorkTableExec>() {
-            return Told::new(format!("WorkTable Scan on {}", made_name(table.name())));
+            return Told::new(Operator::WorkTableScan)
+                .on(&format!(" on {}", made_name(table.name())));
+        }
+        if let Some(function) = function_of(plan.as_ref()) {
+            return Told::new(Operator::FunctionScan).on(&format!(" on {function}"));
+        }
+        if let Some(given) = plan.downcast_ref::<GivenExec>() {
+            let part = given.part();
+            return Told::new(Operator::GivenScan).on(&format!(" on part {part} of the statement"));
+        }
+        if let Some(calls) = plan.downcast_ref::<CallsExec>() {
+            let operator = if calls.has_sequence() { Operator::Sequence } else { Operator::Calls };
+            return Told::new(operator).on(&format!(": {}", calls.functions()));
+        }
+        if let Some(apply) = plan.downcast_ref::<ApplyExec>() {
+            let count = apply.subqueries();
+            return Told::new(Operator::Apply).on(&format!(": {count} subqueries for each row"));
         }
         if plan.downcast_ref::<EmptyExec>().is_some() {
-            return Told::new("Result").with("One-Time Filter", Some("false".to_owned()));
+            return Told::new(Operator::NoRows).with(ONE_TIME, Some("false".to_owned()));
         }
-        let head = if plan.downcast_ref::<DataSourceExec>().is_some() {
-            "Values Scan".to_owned()
-        } else if plan.downcast_ref::<PlaceholderRowExec>().is_some() {
-            "Result".to_owned()
-        } else if plan.downcast_ref::<UnionExec>().is_some()
-            || plan.downcast_ref::<AppendExec>().is_some()
-        {
-            "Append".to_owned()
-        } else if plan.downcast_ref::<RecursiveQueryExec>().is_some() {
-            "Recursive Union".to_owned()
-        } else if plan.downcast_ref::<UnnestExec>().is_some() {
-            "ProjectSet".to_owned()
-        } else if plan.downcast_ref::<LazyMemoryExec>().is_some() {
-            "Function Scan".to_owned()
-        } else if plan.name() == "ScalarSubqueryExec" {
-            // The statement itself, and behind it subqueries that give it a value each.
-            "InitPlan".to_owned()
-        } else {
-            displayable(plan.as_ref()).one_line().to_string().trim_end().to_owned()
+        Told::new(match (Operator::named(plan.name()), plan.children().len()) {
+            // All that is known of them.
+            (Operator::PassesOn, 0) => Operator::Result,
+            (Operator::PassesOn, _) => Operator::Append,
+            (operator, _) => operator,
+        })
+    }
+
+    fn sort(&self, plan: &Plan) -> Option<Told> {
+        let told = |operator, input: &Plan, keys: &[PhysicalSortExpr], limit: Option<usize>| {
+            Told::new(operator)
+                .with("Sort Key", Some(self.sort_keys(input, keys.iter())))
+                .with("Limit", limit.map(|rows| rows.to_string()))
         };
-        Told::new(head)
+        if let Some(sort) = plan.downcast_ref::<SortExec>() {
+            let first = sort.fetch().is_some();
+            let operator = if first { Operator::FirstRows } else { Operator::Sort };
+            return Some(told(operator, sort.input(), sort.expr(), sort.fetch()));
+        }
+        if let Some(sort) = plan.downcast_ref::<PartialSortExec>() {
+            return Some(told(Operator::IncrementalSort, sort.input(), sort.expr(), sort.fetch()));
+        }
+        if let Some(sort) = plan.downcast_ref::<PartitionedTopKExec>() {
+            let first = Operator::FirstOfGroups;
+            return Some(told(first, sort.input(), sort.expr(), Some(sort.fetch())));
+        }
+        let merge = plan.downcast_ref::<SortPreservingMergeExec>()?;
+        Some(told(Operator::MergeAppend, merge.input(), merge.expr(), merge.fetch()))
     }
 
     fn aggregate(&self, groups: &AggregateExec) -> Told {
         let by = groups.group_expr();
         let exprs: Vec<&Arc<dyn PhysicalExpr>> = by.expr().iter().map(|(expr, _)| expr).collect();
-        let sorted =
-            groups.input_order_mode() == &datafusion::physical_plan::InputOrderMode::Sorted;
-        let word = match (exprs.is_empty(), sorted) {
-            (true, _) => "Aggregate",
-            (false, true) => "GroupAggregate",
-            (false, false) => "HashAggregate",
+        let sorted = groups.input_order_mode() == &InputOrderMode::Sorted;
+        let operator = match (exprs.is_empty(), sorted) {
+            (true, _) => Operator::Aggregate,
+            (false, true) => Operator::GroupAggregate,
+            (false, false) => Operator::HashAggregate,
         };
         let part = match groups.mode() {
             AggregateMode::Partial | AggregateMode::PartialReduce => "Partial ",
@@ -363,13 +421,14 @@ impl Namer {
         };
         let label = if by.has_grouping_set() { "Grouping Sets" } else { "Group Key" };
         let limit = groups.limit_options().map(|limit| limit.limit().to_string());
-        Told::new(format!("{part}{word}"))
+        Told::new(operator)
+            .after(part)
             .with(label, self.exprs(groups.input(), &exprs))
             .with("Limit", limit)
     }
 
     fn window(&self, input: &Plan, exprs: &[Arc<dyn windows::WindowExpr>]) -> Told {
-        let told = Told::new("WindowAgg");
+        let told = Told::new(Operator::Window);
         let Some(first) = exprs.first() else { return told };
         let by: Vec<&Arc<dyn PhysicalExpr>> = first.partition_by().iter().collect();
         let order = first.order_by();
@@ -380,42 +439,29 @@ impl Namer {
     /// `given`: the step with what keeps its memory within bounds.
     fn join(&self, given: &Plan, plan: &Plan) -> Option<Told> {
         let (left, right, kind, _) = joined(plan)?;
-        let word = match kind {
-            JoinType::Inner => "",
-            JoinType::Left => " Left",
-            JoinType::Right => " Right",
-            JoinType::Full => " Full",
-            JoinType::LeftSemi => " Semi",
-            JoinType::RightSemi => " Right Semi",
-            JoinType::LeftAnti => " Anti",
-            JoinType::RightAnti => " Right Anti",
-            JoinType::LeftMark => " Mark",
-            JoinType::RightMark => " Right Mark",
-        };
         let filter = |filter: Option<&JoinFilter>| {
             filter.and_then(|filter| self.join_filter(left, right, filter))
         };
         if let Some(join) = plan.downcast_ref::<HashJoinExec>() {
-            let head = if word.is_empty() { "Hash Join" } else { &format!("Hash{word} Join") };
             let spilled = was_merged(given).then(|| "from temporary files".to_owned());
             return Some(
-                Told::new(head)
+                Told::new(Operator::HashJoin(kind))
                     .with("Hash Cond", self.pairs(left, right, join.on()))
                     .with("Join Filter", filter(join.filter()))
                     .with("Merged", spilled),
             );
         }
         if let Some(join) = plan.downcast_ref::<SortMergeJoinExec>() {
-            let head = if word.is_empty() { "Merge Join" } else { &format!("Merge{word} Join") };
             return Some(
-                Told::new(head)
+                Told::new(Operator::MergeJoin(kind))
                     .with("Merge Cond", self.pairs(left, right, join.on()))
                     .with("Join Filter", filter(join.filter().as_ref())),
             );
         }
-        let condition = plan.downcast_ref::<NestedLoopJoinExec>().and_then(|join| join.filter());
-        let head = if word.is_empty() { "Nested Loop" } else { &format!("Nested Loop{word} Join") };
-        Some(Told::new(head).with("Join Filter", filter(condition)))
+        let Some(join) = plan.downcast_ref::<NestedLoopJoinExec>() else {
+            return Some(Told::new(Operator::CrossJoin));
+        };
+        Some(Told::new(Operator::NestedLoop(kind)).with("Join Filter", filter(join.filter())))
     }
 
     /// What an index's column is.
@@ -468,28 +514,6 @@ impl Namer {
         }
     }
 
-    fn bits(&self, plan: &Plan, work: &ScanWork, bits: &Bits) -> String {
-        let all = |parts: &[Bits], word: &str| {
-            let all: Vec<String> = parts.iter().map(|part| self.bits(plan, work, part)).collect();
-            format!("({})", all.join(word))
-        };
-        match bits {
-            Bits::One { index, op, value } => {
-                let names: Names<'_> = &|at| self.table_column(plan, &work.table, at);
-                let column = self.index_column(plan, &work.table, index, 0);
-                compared(&column, *op, &scalar(value, names))
-            }
-            Bits::Null(index) => {
-                format!("({} IS NULL)", self.index_column(plan, &work.table, index, 0))
-            }
-            Bits::All(parts) => all(parts, " AND "),
-            Bits::Any(parts) => all(parts, " OR "),
-            Bits::Minus(base, parts) => {
-                format!("({} AND NOT {})", self.bits(plan, work, base), all(parts, " OR "))
-            }
-        }
-    }
-
     fn filters(&self, plan: &Plan, work: &ScanWork, filters: &[Scalar]) -> Option<String> {
         let names: Names<'_> = &|at| self.table_column(plan, &work.table, at);
         let mut all = Vec::new();
@@ -503,29 +527,13 @@ impl Namer {
         let table = self.table(plan, &work.table.name);
         let by = scan.names().index.unwrap_or_default();
         let past = if work.as_of.is_some() { " as of an earlier SCN" } else { "" };
-        let head = match &work.access {
-            Access::Full => format!("Seq Scan on {table}{past}"),
-            Access::Range { index, equal, backward, .. } => {
-                let one = index.unique && equal.len() == index.columns.len();
-                let bitmap = index.kind == IndexKind::Bitmap;
-                let word = match (one, work.only_index().is_some()) {
-                    _ if bitmap && work.counts_rows() => "Bitmap Count",
-                    (true, _) => "Index Unique Scan",
-                    (false, true) if bitmap => "Bitmap Index Only Scan",
-                    (false, true) => "Index Only Scan",
-                    (false, false) if bitmap => "Bitmap Index Scan",
-                    (false, false) => "Index Range Scan",
-                };
-                let back = if *backward { " Backward" } else { "" };
-                format!("{word}{back} using {by} on {table}{past}")
+        let operator = scan_operator(work);
+        let behind = match &work.access {
+            Access::Full => format!(" on {table}{past}"),
+            Access::Range { backward: true, .. } => {
+                format!(" Backward using {by} on {table}{past}")
             }
-            Access::Keys { .. } | Access::Any { .. } => {
-                format!("Index Scan using {by} on {table}{past}")
-            }
-            Access::Bits(_) => {
-                let word = if work.counts_rows() { "Bitmap Count" } else { "Bitmap Index Scan" };
-                format!("{word} using {by} on {table}{past}")
-            }
+            _ => format!(" using {by} on {table}{past}"),
         };
         // What the range of keys says itself is told there.
         let filter = self.filters(plan, work, &work.unsaid);
@@ -534,7 +542,8 @@ impl Namer {
             .iter()
             .map(|probe| self.table_column(plan, &work.table, probe.column))
             .collect();
-        Told::new(head)
+        Told::new(operator)
+            .on(&behind)
             .with("Index Cond", self.access(plan, work, &work.access))
             .with(FILTER, filter)
             .with("Join Keys", (!probes.is_empty()).then(|| probes.join(", ")))
@@ -545,7 +554,7 @@ impl Namer {
         let (IndexJoin { index, inner: work, key, filter, limit, .. }, outer) =
             (join.join(), join.outer());
         let table = self.table(plan, &work.table.name);
-        let head = format!("{}: Index Scan using {} on {table}", join.kind(), index.name);
+        let behind = format!(": Index Scan using {} on {table}", index.name);
         let names: Names<'_> = &|at| self.table_column(plan, &work.table, at);
         let pairs = key.iter().enumerate().map(|(at, part)| {
             let value = match part {
@@ -564,11 +573,38 @@ impl Namer {
                 None => "?".to_owned(),
             })
         });
-        Told::new(head)
+        Told::new(Operator::NestedLoop(join.join_type()))
+            .on(&behind)
             .with("Index Cond", all_of(pairs.collect()))
             .with(FILTER, self.filters(plan, work, &work.filters))
             .with("Join Filter", filter)
             .with("Limit", limit.map(|rows| rows.to_string()))
+    }
+}
+
+/// How a table is read.
+fn scan_operator(work: &ScanWork) -> Operator {
+    let (count, only) = (work.counts_rows(), work.only_index().is_some());
+    match &work.access {
+        Access::Full => Operator::SeqScan,
+        Access::Range { index, equal, backward, .. } => {
+            let backward = *backward;
+            let one = index.unique && equal.len() == index.columns.len();
+            match (index.kind == IndexKind::Bitmap, only) {
+                (true, _) if count => Operator::BitmapCount,
+                _ if one => Operator::IndexUniqueScan,
+                (true, true) => Operator::BitmapOnlyScan,
+                (true, false) => Operator::BitmapScan,
+                (false, true) => Operator::IndexOnlyScan { backward },
+                (false, false) => Operator::IndexRangeScan { backward },
+            }
+        }
+        Access::Keys { index, .. } => {
+            Operator::IndexKeysScan { unique: index.unique && index.columns.len() == 1 }
+        }
+        Access::Any { .. } => Operator::IndexAnyScan,
+        Access::Bits(_) if count => Operator::BitmapCount,
+        Access::Bits(_) => Operator::BitmapScan,
     }
 }
 

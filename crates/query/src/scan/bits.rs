@@ -12,7 +12,6 @@ use super::run::{KeyValue, is_exact, key_value};
 use super::{BIT_ROWS, ENTRY_ROWS, LOOKUP_ROWS, SMALL_ROWS, ScanWork};
 use crate::error::Result;
 use crate::estimate::rows_kept;
-use crate::explain::Sets;
 use crate::scalar::{CmpOp, EvalContext, Scalar};
 use crate::scan::Access;
 use crate::state::ExecState;
@@ -41,6 +40,8 @@ pub enum Bits {
     },
     /// Rows that have no value there.
     Null(Arc<IndexDef>),
+    /// Rows that have one.
+    Given(Arc<IndexDef>),
     All(Vec<Bits>),
     Any(Vec<Bits>),
     /// The rows of the first that are in none of the others.
@@ -90,6 +91,14 @@ fn is_plain(table: &TableDef, column: usize) -> bool {
     )
 }
 
+/// The index of a column that a condition says to have a value, and nothing else.
+fn given<'a>(table: &'a TableDef, condition: &Scalar) -> Option<&'a Arc<IndexDef>> {
+    let Scalar::Not(inner) = condition else { return None };
+    let Scalar::IsNull(value) = &**inner else { return None };
+    let Scalar::Column(column) = **value else { return None };
+    index_of(table, column)
+}
+
 /// The set that a condition keeps.
 fn kept(table: &TableDef, condition: &Scalar) -> Option<Bits> {
     let one = |column: usize, op: CmpOp, value: &Scalar| {
@@ -99,7 +108,7 @@ fn kept(table: &TableDef, condition: &Scalar) -> Option<Bits> {
         Scalar::Column(column) => one(*column, CmpOp::Eq, &Scalar::Const(Value::Bool(true))),
         Scalar::Not(inner) => match **inner {
             Scalar::Column(column) => one(column, CmpOp::Eq, &Scalar::Const(Value::Bool(false))),
-            _ => None,
+            _ => given(table, condition).map(|index| Bits::Given(index.clone())),
         },
         Scalar::Compare(op, sides) if *op != CmpOp::Ne => {
             let (column, op, other) = compared(*op, sides, &table.types)?;
@@ -144,7 +153,6 @@ fn dropped(table: &TableDef, condition: &Scalar) -> Option<Vec<Bits>> {
             Some(vec![kept(table, &equal)?, unknown(column)?])
         }
         Scalar::Not(inner) => match &**inner {
-            Scalar::IsNull(_) => Some(vec![kept(table, inner)?]),
             Scalar::In(value, _) => {
                 let Scalar::Column(column) = **value else { return None };
                 Some(vec![kept(table, inner)?, unknown(column)?])
@@ -162,7 +170,7 @@ fn dropped(table: &TableDef, condition: &Scalar) -> Option<Vec<Bits>> {
 impl Bits {
     fn each(&self, visit: &mut impl FnMut(&Arc<IndexDef>)) {
         match self {
-            Bits::One { index, .. } | Bits::Null(index) => visit(index),
+            Bits::One { index, .. } | Bits::Null(index) | Bits::Given(index) => visit(index),
             Bits::All(parts) | Bits::Any(parts) => parts.iter().for_each(|part| part.each(visit)),
             Bits::Minus(base, parts) => {
                 base.each(visit);
@@ -183,40 +191,20 @@ impl Bits {
         has
     }
 
-    /// The same for EXPLAIN: what is of one kind is brought together in one step.
-    pub(super) fn sets(&self) -> Sets {
-        let one = |index: &IndexDef, single: bool| Sets::One {
-            index: index.name.clone(),
-            obj: index.obj.0,
-            bitmap: index.kind == IndexKind::Bitmap,
-            single,
-        };
+    /// Whether all of it comes from bitmap indexes.
+    fn is_of_bitmaps(&self) -> bool {
+        let mut all = true;
+        self.each(&mut |index| all &= index.kind == IndexKind::Bitmap);
+        all
+    }
+
+    /// Whether it begins with the rows that have a value in that index, and has no others.
+    fn begins_with(&self, index: &IndexDef) -> bool {
         match self {
-            Bits::One { index, op, .. } => one(index, *op == CmpOp::Eq && index.columns.len() == 1),
-            Bits::Null(index) => one(index, index.columns.len() == 1),
-            Bits::All(parts) => {
-                let mut all = Vec::new();
-                for part in parts {
-                    match part.sets() {
-                        Sets::All(more) => all.extend(more),
-                        other => all.push(other),
-                    }
-                }
-                Sets::All(all)
-            }
-            Bits::Any(parts) => {
-                let mut all = Vec::new();
-                for part in parts {
-                    match part.sets() {
-                        Sets::Any(more) => all.extend(more),
-                        other => all.push(other),
-                    }
-                }
-                Sets::Any(all)
-            }
-            Bits::Minus(base, parts) => {
-                Sets::Minus(Box::new(base.sets()), parts.iter().map(Bits::sets).collect())
-            }
+            Bits::Given(of) => of.obj == index.obj,
+            Bits::All(parts) => parts.iter().any(|part| part.begins_with(index)),
+            Bits::Minus(base, _) => base.begins_with(index),
+            Bits::One { .. } | Bits::Null(_) | Bits::Any(_) => false,
         }
     }
 
@@ -227,7 +215,7 @@ impl Bits {
                 let cx = EvalContext { row: None, params: &state.params, env: &state.env };
                 Ok(value.eval(&cx)?.datum().is_null())
             }
-            Bits::Null(_) => Ok(false),
+            Bits::Null(_) | Bits::Given(_) => Ok(false),
             Bits::All(parts) | Bits::Any(parts) => {
                 for part in parts {
                     if part.compares_null(state)? {
@@ -255,6 +243,7 @@ impl Bits {
                     let bounds = (Bound::Included(&*null), Bound::Included(&*null));
                     Ok(range(state, index, bounds).await?.map(|rows| (rows, true)))
                 }
+                Bits::Given(index) => with_value(state, index).await,
                 Bits::All(parts) => {
                     let mut all: Option<(RowSet, bool)> = None;
                     let mut whole = true;
@@ -316,6 +305,20 @@ impl Bits {
     }
 }
 
+/// Where the keys of values begin and end: where NULLs stand, first or last, no value does.
+fn all_values() -> (Vec<u8>, Vec<u8>) {
+    let (mut begin, mut end) = (Vec::new(), Vec::new());
+    key_values_begin(&mut begin);
+    key_values_end(&mut end);
+    (begin, end)
+}
+
+async fn with_value(state: &ExecState, index: &IndexDef) -> Result<Option<(RowSet, bool)>> {
+    let (first, last) = all_values();
+    let bounds = (Bound::Included(&*first), Bound::Excluded(&*last));
+    Ok(range(state, index, bounds).await?.map(|rows| (rows, true)))
+}
+
 async fn one(
     work: &ScanWork,
     state: &ExecState,
@@ -328,10 +331,7 @@ async fn one(
     let ty = index.part_type(&work.table, *column);
     let value = value.eval(&cx)?;
     let exact = is_exact(&value.datum(), ty);
-    // Where NULLs stand, first or last, no value does.
-    let (mut begin, mut end) = (Vec::new(), Vec::new());
-    key_values_begin(&mut begin);
-    key_values_end(&mut end);
+    let (begin, end) = all_values();
     let (first, last) = (Bound::Included(&*begin), Bound::Excluded(&*end));
     let mut key = Vec::new();
     match key_value(&value.datum(), ty, state)? {
@@ -384,7 +384,9 @@ impl fmt::Display for Bits {
             write!(f, ")")
         };
         match self {
-            Bits::One { index, .. } | Bits::Null(index) => write!(f, "{}", index.name),
+            Bits::One { index, .. } | Bits::Null(index) | Bits::Given(index) => {
+                write!(f, "{}", index.name)
+            }
             Bits::All(parts) => list(f, parts, " AND "),
             Bits::Any(parts) => list(f, parts, " OR "),
             Bits::Minus(base, parts) => {
@@ -398,16 +400,17 @@ impl fmt::Display for Bits {
 
 impl ScanWork {
     /// Brings the sets of several indexes together, one of them a bitmap index, or takes the rows
-    /// that a bitmap index has under no value, where that costs less than what has been chosen,
-    /// which costs `now`.
+    /// that a bitmap index has under no value, or under any, where that costs less than what has
+    /// been chosen, which costs `now`.
     pub(super) fn prefer_bits(&mut self, now: Option<f64>) {
         if self.size.stats.is_none() || self.size.rows < SMALL_ROWS || self.limit.is_some() {
             return;
         }
         let Some(found) = self.bits() else { return };
-        // A set of one index is what a range of it is, but for rows without a value: no range of
-        // values has them.
-        let several = found.bits.indexes() > 1 || matches!(found.bits, Bits::Null(_));
+        // A set of one index is what a range of it is, but for rows without a value, which no range
+        // of values has, and for all others, which no bound is asked of.
+        let alone = matches!(found.bits, Bits::Null(_) | Bits::Given(_));
+        let several = found.bits.indexes() > 1 || alone;
         if !several || !found.bits.has_bitmap() {
             return;
         }
@@ -430,12 +433,12 @@ impl ScanWork {
         let mut said = Vec::new();
         for one in conjuncts.into_iter().filter(|one| !found.rest.contains(one)) {
             let kept_rows = rows_kept(&self.table, std::slice::from_ref(one), &self.size);
-            let (sets, rows) = match kept(&self.table, one) {
-                Some(bits) => (vec![bits], kept_rows),
-                None => {
-                    let sets = dropped(&self.table, one).unwrap_or_default();
-                    (sets, (self.size.rows - kept_rows).max(0.0))
-                }
+            let others = (self.size.rows - kept_rows).max(0.0);
+            let given = given(&self.table, one).filter(|index| !found.bits.begins_with(index));
+            let (sets, rows) = match (given, kept(&self.table, one)) {
+                (Some(index), _) => (vec![Bits::Null(index.clone())], others),
+                (None, Some(bits)) => (vec![bits], kept_rows),
+                (None, None) => (dropped(&self.table, one).unwrap_or_default(), others),
             };
             #[allow(clippy::cast_precision_loss)] // some million
             if rows > ROWS_MAX as f64 / 2.0 {
@@ -446,7 +449,7 @@ impl ScanWork {
                     plain &= is_plain(&self.table, *column);
                 }
             });
-            let bitmap = sets.iter().all(Bits::has_bitmap);
+            let bitmap = sets.iter().all(Bits::is_of_bitmaps);
             let descents: usize = sets.iter().map(Bits::indexes).sum();
             #[allow(clippy::cast_precision_loss)] // few
             let descents = descents as f64 * LOOKUP_ROWS;
@@ -468,13 +471,31 @@ impl ScanWork {
             return None;
         }
         let (mut positive, mut negative, mut rest) = (Vec::new(), Vec::new(), Vec::new());
+        let mut values_in: Vec<(&Arc<IndexDef>, f64)> = Vec::new();
         for one in conjuncts {
-            if let Some(bits) = kept(&self.table, one) {
+            if let Some(index) = given(&self.table, one) {
+                let rows = rows_kept(&self.table, std::slice::from_ref(one), &self.size);
+                values_in.push((index, rows));
+            } else if let Some(bits) = kept(&self.table, one) {
                 positive.push(bits);
             } else if let Some(bits) = dropped(&self.table, one) {
                 negative.extend(bits);
             } else {
                 rest.push(one.clone());
+            }
+        }
+        // There must be something to take from: the smallest of those that there are.
+        let fewest = (0..values_in.len())
+            .min_by(|a, b| values_in[*a].1.total_cmp(&values_in[*b].1))
+            .filter(|_| positive.is_empty());
+        if let Some(at) = fewest {
+            positive.push(Bits::Given(values_in.remove(at).0.clone()));
+        }
+        // Of the others, rows without a value are taken away where they are the fewer.
+        for (index, rows) in values_in {
+            match rows <= self.size.rows - rows {
+                true => positive.push(Bits::Given(index.clone())),
+                false => negative.push(Bits::Null(index.clone())),
             }
         }
         let base = match positive.len() {

@@ -67,6 +67,9 @@ impl ScanWork {
                 read(index, &|column| Scalar::compare(*op, column, value.clone()))
             }
             Bits::Null(index) => read(index, &|column| Scalar::IsNull(Box::new(column))),
+            Bits::Given(index) => {
+                read(index, &|column| Scalar::Not(Box::new(Scalar::IsNull(Box::new(column)))))
+            }
             Bits::All(parts) | Bits::Any(parts) => sum(parts),
             Bits::Minus(base, parts) => self.blocks_of_sets(base) + sum(parts),
         }

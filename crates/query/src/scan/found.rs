@@ -250,6 +250,18 @@ mod tests {
     }
 
     #[test]
+    fn rows_with_a_value_are_counted_by_bitmaps() {
+        let null = Scalar::IsNull(Box::new(Scalar::Column(1)));
+        let given = [Scalar::Not(Box::new(null))];
+        let scan = ScanExec::new(with_bitmaps(&given, Access::Full));
+        assert!(matches!(scan.work().access, Access::Bits(_)), "{:?}", scan.work().access);
+        assert!(scan.work().counts_rows());
+        // All blocks of the index, and those above them.
+        let cost = cost((**scan.work()).clone());
+        assert!((20.0..22.0).contains(&cost), "{cost}");
+    }
+
+    #[test]
     fn an_index_finds_what_its_keys_say() {
         let found = work(&[equal(1, 2)], by_index(2));
         let with_more = work(&[equal(1, 2), equal(0, 7)], by_index(2));

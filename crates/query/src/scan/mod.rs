@@ -28,7 +28,7 @@ use crate::access_rules::LOOKUP_ROWS;
 use crate::arrow_rows::Source;
 use crate::error::PgError;
 use crate::estimate::{TableSize, rows_kept};
-use crate::explain::{Names, Parts, Sets, SharedActual};
+use crate::explain::{Names, Parts, SharedActual};
 use crate::gather::Share;
 use crate::implied::implies;
 use crate::scalar::Scalar;
@@ -388,20 +388,6 @@ impl ScanExec {
         let obj = self.work.only_index().map_or(self.work.table.obj, |index| index.obj).0;
         Names { table: self.work.table.name.clone(), index, single, fixed: false, obj }
     }
-
-    /// What leads to its rows, if these are bitmaps.
-    pub(crate) fn sets(&self) -> Option<Sets> {
-        match &self.work.access {
-            Access::Range { index, .. } if index.kind == IndexKind::Bitmap => Some(Sets::One {
-                index: index.name.clone(),
-                obj: index.obj.0,
-                bitmap: true,
-                single: self.work.access.is_of_single_values(),
-            }),
-            Access::Bits(found) => Some(found.bits.sets()),
-            _ => None,
-        }
-    }
 }
 
 impl DisplayAs for ScanExec {
@@ -478,7 +464,7 @@ impl ExecutionPlan for ScanExec {
         let share = task.session_config().get_extension::<Share>();
         let share = share.filter(|share| share.is_of(&self.work.table));
         let run = ScanRun::batches(self.work.clone(), state).sharing(share);
-        let run = run.telling(self.part.clone());
+        let run = run.telling(self.part.clone()).within(task.memory_pool());
         let stream = futures::stream::try_unfold(run, |mut run| async move {
             match run.next_batch().await {
                 Ok(Some(batch)) => Ok(Some((batch, run))),

@@ -8,11 +8,13 @@ use crate::cast::{CastMode, cast};
 use crate::error::{PgError, Result};
 use crate::explain::{PartBegun, SharedActual};
 use crate::gather::Share;
+use crate::memory::scan_memory;
 use crate::scalar::{EvalContext, Scalar, item_count};
 use crate::state::{ExecState, SharedState};
 use crate::store;
 use block::Rowid;
 use datafusion::arrow::array::RecordBatch;
+use datafusion::execution::memory_pool::MemoryPool;
 use kernel::dict::IndexDef;
 use kernel::row::{
     ArrayView, ColType, Datum, KeyOrder, RowView, TypeKind, Value, decode_ordered_prefix,
@@ -105,6 +107,8 @@ pub(crate) struct ScanRun<T> {
     blocks: u64,
     /// Where it tells what reading the index took.
     part: Option<SharedActual>,
+    /// Of what its full scans take what they hold ahead, if it is a step of a statement.
+    pool: Option<Arc<dyn MemoryPool>>,
 }
 
 /// Filters one row and hands it to the taker; false if the filters drop it.
@@ -206,6 +210,7 @@ impl<T: Taker> ScanRun<T> {
             share: None,
             blocks: 0,
             part: None,
+            pool: None,
         }
     }
 
@@ -219,6 +224,19 @@ impl<T: Taker> ScanRun<T> {
     pub(super) fn telling(mut self, part: Option<SharedActual>) -> ScanRun<T> {
         self.part = part;
         self
+    }
+
+    /// The same, as a step of a statement that has this memory.
+    pub(super) fn within(mut self, pool: &Arc<dyn MemoryPool>) -> ScanRun<T> {
+        self.pool = Some(pool.clone());
+        self
+    }
+
+    fn full(&self, scan: store::FullScan) -> Cursor {
+        Cursor::Full(match &self.pool {
+            Some(pool) => scan.within(scan_memory(pool)),
+            None => scan,
+        })
     }
 
     pub(crate) fn taker(&mut self) -> &mut T {
@@ -293,7 +311,7 @@ impl<T: Taker> ScanRun<T> {
                     Some(share) => {
                         if !more {
                             let next = share.next(&state.ctx, &work.table, &state.snapshot).await?;
-                            self.cursor = next.map_or(Cursor::End, Cursor::Full);
+                            self.cursor = next.map_or(Cursor::End, |scan| self.full(scan));
                         }
                         self.blocks += 1;
                         if self.blocks.is_multiple_of(BLOCKS_PER_PAUSE) {
@@ -444,9 +462,12 @@ impl<T: Taker> ScanRun<T> {
                 self.cursor = match &self.share {
                     Some(share) => {
                         let first = share.next(ctx, &work.table, snapshot).await?;
-                        first.map_or(Cursor::End, Cursor::Full)
+                        first.map_or(Cursor::End, |scan| self.full(scan))
                     }
-                    None => Cursor::Full(store::full_scan(ctx, &work.table, snapshot).await?),
+                    None => {
+                        let scan = store::full_scan(ctx, &work.table, snapshot).await?;
+                        self.full(scan)
+                    }
                 };
             }
             Access::Keys { index, keys } => {
@@ -477,7 +498,7 @@ impl<T: Taker> ScanRun<T> {
             Access::Bits(found) => {
                 let Some((rows, exact)) = found.bits.read(&work, &state).await? else {
                     let scan = store::full_scan(&state.ctx, &work.table, &state.snapshot).await?;
-                    self.cursor = Cursor::Full(scan);
+                    self.cursor = self.full(scan);
                     return Ok(());
                 };
                 self.exact = exact;
@@ -493,7 +514,8 @@ impl<T: Taker> ScanRun<T> {
                     Err(error) if is_alone && error.code.starts_with("22") => {
                         self.exact = false;
                         let scan = store::full_scan(&state.ctx, &work.table, &state.snapshot);
-                        self.cursor = Cursor::Full(scan.await?);
+                        let scan = scan.await?;
+                        self.cursor = self.full(scan);
                     }
                     opened => opened?,
                 }

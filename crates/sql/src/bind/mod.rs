@@ -11,6 +11,7 @@ mod calls;
 mod empty;
 mod expr;
 mod from;
+mod grouping;
 mod names;
 mod query;
 mod routine;

@@ -6,10 +6,10 @@ use crate::parse::Parsed;
 use crate::{PgError, Result};
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Distinct, ExcludeSelectItem, Expr, Fetch, FunctionArg, FunctionArgExpr,
-    FunctionArguments, GroupByExpr, Ident, Join, JoinConstraint, JoinOperator, LimitClause,
-    ObjectName, OrderBy, OrderByExpr, OrderByKind, Parens, Query, Select, SelectItem,
-    SelectItemQualifiedWildcardKind, SetExpr, SetOperator, SetQuantifier, Statement, TableFactor,
-    TableWithJoins, Value, Values, WildcardAdditionalOptions, With,
+    FunctionArguments, Ident, Join, JoinConstraint, JoinOperator, LimitClause, ObjectName, OrderBy,
+    OrderByExpr, OrderByKind, Parens, Query, Select, SelectItem, SelectItemQualifiedWildcardKind,
+    SetExpr, SetOperator, SetQuantifier, Statement, TableFactor, TableWithJoins, Value, Values,
+    WildcardAdditionalOptions, With,
 };
 
 /// Rows looked for in subqueries by a condition, or by a part of it that AND joins.
@@ -483,43 +483,6 @@ impl Binder<'_> {
         Ok(())
     }
 
-    fn group_by(&mut self, group_by: &mut GroupByExpr, shown: &[SelectItem]) -> Result<()> {
-        match group_by {
-            GroupByExpr::All(_) => refuse("GROUP BY ALL"),
-            GroupByExpr::Expressions(all, modifiers) => {
-                if !modifiers.is_empty() {
-                    return refuse("this form of GROUP BY");
-                }
-                // `(a, b)` is no row here: the columns are grouped by one after the other.
-                while let Some(at) = all.iter().position(|expr| matches!(expr, Expr::Tuple(_))) {
-                    if let Expr::Tuple(fields) = all.remove(at) {
-                        all.splice(at..at, fields);
-                    }
-                }
-                for expr in all.iter_mut() {
-                    match expr {
-                        Expr::GroupingSets(sets) | Expr::Cube(sets) | Expr::Rollup(sets) => {
-                            for one in sets.iter_mut().flatten() {
-                                if !is_number(one) {
-                                    self.expr(one)?;
-                                    continue;
-                                }
-                                let Some(column) = at_position(one, shown)? else {
-                                    return refuse("a position in grouping sets beside *");
-                                };
-                                *one = column;
-                            }
-                        }
-                        // The planner puts there what is meant.
-                        expr if is_number(expr) => drop(at_position(expr, shown)?),
-                        expr => self.expr(expr)?,
-                    }
-                }
-                Ok(())
-            }
-        }
-    }
-
     pub(super) fn select_item(&mut self, item: &mut SelectItem) -> Result<()> {
         match item {
             SelectItem::UnnamedExpr(expr) => {
@@ -623,7 +586,7 @@ fn orders_by_output(order_by: &OrderBy, body: &SetExpr) -> bool {
 
 /// What stands at a position of the select list, by its number in GROUP BY; `None`: that is for the
 /// planner to say, which knows how many columns `*` has.
-fn at_position(number: &Expr, shown: &[SelectItem]) -> Result<Option<Expr>> {
+pub(super) fn at_position(number: &Expr, shown: &[SelectItem]) -> Result<Option<Expr>> {
     let text = number.to_string();
     let wildcard = |item: &SelectItem| {
         matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..))
@@ -643,7 +606,7 @@ fn at_position(number: &Expr, shown: &[SelectItem]) -> Result<Option<Expr>> {
     }
 }
 
-fn is_number(expr: &Expr) -> bool {
+pub(super) fn is_number(expr: &Expr) -> bool {
     matches!(expr, Expr::Value(v)
         if matches!(v.value, datafusion::sql::sqlparser::ast::Value::Number(..)))
 }

@@ -1,110 +1,97 @@
 //! Steps by bitmaps in the field's words: the conversion, how sets are brought together, and the
 //! index that each is of.
 //!
-//! What it promises: each index has a step of its own, with its name. What it must never do: show a
-//! figure of one, for what is measured is all of them together.
+//! What it promises: each index has a step of its own, with its name and what it is asked for. What
+//! it must never do: show a figure of one, for what is measured is all of them together.
 
-use query::explain::{Sets, Step};
+use super::Line;
+use query::explain::{Operator, Sets, Step};
+
+const TO_ROWIDS: &str = "TO ROWIDS";
+
+/// A step that makes one set of another.
+fn conversion(option: &'static str) -> Line {
+    Line::new("BITMAP CONVERSION", option, "")
+}
+
+/// The rows that a key of a bitmap index leads to, as addresses: the conversion, and the index.
+pub(super) fn rows_of_key(index: &str) -> [Line; 2] {
+    [conversion(TO_ROWIDS), Line::new("BITMAP INDEX", "SINGLE VALUE", index)]
+}
 
 /// A step that gives a set of rows.
 #[derive(Debug)]
 pub(super) struct SetStep {
-    pub(super) words: String,
+    pub(super) line: Line,
     /// Number of its index; 0: it reads none itself.
     pub(super) obj: u32,
-    /// Whether it only makes addresses of bits, so that conditions are those of what is below it.
-    pub(super) is_conversion: bool,
+    /// What leads to its entries.
+    pub(super) access: Option<String>,
     pub(super) inputs: Vec<SetStep>,
 }
 
 impl SetStep {
-    fn over(words: &str, inputs: Vec<SetStep>) -> SetStep {
-        SetStep { words: words.to_owned(), obj: 0, is_conversion: false, inputs }
+    fn over(line: Line, inputs: Vec<SetStep>) -> SetStep {
+        SetStep { line, obj: 0, access: None, inputs }
     }
 
     fn of(sets: &Sets) -> SetStep {
         let all = |parts: &[Sets]| parts.iter().map(SetStep::of).collect::<Vec<SetStep>>();
         match sets {
-            Sets::One { index, obj, bitmap, single } => {
-                let index = index.to_uppercase();
-                let words = match (bitmap, single) {
-                    (true, true) => format!("BITMAP INDEX SINGLE VALUE {index}"),
-                    (true, false) => format!("BITMAP INDEX RANGE SCAN {index}"),
-                    (false, _) => format!("INDEX RANGE SCAN {index}"),
+            Sets::One { index, obj, bitmap, single, condition } => {
+                let (name, option) = match (bitmap, single) {
+                    (true, true) => ("BITMAP INDEX", "SINGLE VALUE"),
+                    (true, false) => ("BITMAP INDEX", "RANGE SCAN"),
+                    (false, _) => ("INDEX", "RANGE SCAN"),
                 };
-                let one = SetStep { obj: *obj, ..SetStep::over(&words, Vec::new()) };
+                let (line, access) = (Line::new(name, option, index), condition.clone());
+                let one = SetStep { obj: *obj, access, ..SetStep::over(line, Vec::new()) };
                 match bitmap {
                     true => one,
-                    false => SetStep::over("BITMAP CONVERSION FROM ROWIDS", vec![one]),
+                    false => SetStep::over(conversion("FROM ROWIDS"), vec![one]),
                 }
             }
-            Sets::All(parts) => SetStep::over("BITMAP AND", all(parts)),
-            Sets::Any(parts) => SetStep::over("BITMAP OR", all(parts)),
+            Sets::All(parts) => SetStep::over(Line::new("BITMAP AND", "", ""), all(parts)),
+            Sets::Any(parts) => SetStep::over(Line::new("BITMAP OR", "", ""), all(parts)),
             // The field takes one set away at a time.
             Sets::Minus(base, parts) => parts.iter().fold(SetStep::of(base), |left, part| {
-                SetStep::over("BITMAP MINUS", vec![left, SetStep::of(part)])
+                SetStep::over(Line::new("BITMAP MINUS", "", ""), vec![left, SetStep::of(part)])
             }),
         }
     }
 }
 
-/// What a step does with the sets that lead to its rows.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Use {
-    Count,
-    /// Their rows are read.
-    Rows,
-    /// The keys are all that is read.
-    Keys,
+/// The step itself, if the set that leads to its keys is all that it reads.
+pub(super) fn keys_of(step: &Step) -> Option<Line> {
+    let sets = step.sets.as_ref().filter(|_| step.operator == Operator::BitmapOnlyScan)?;
+    Some(SetStep::of(sets).line)
 }
 
-fn use_of(step: &Step) -> Option<Use> {
-    match step.text.split_once(" using ")?.0 {
-        "Bitmap Count" => Some(Use::Count),
-        "Bitmap Index Scan" | "Bitmap Index Scan Backward" => Some(Use::Rows),
-        "Bitmap Index Only Scan" | "Bitmap Index Only Scan Backward" => Some(Use::Keys),
-        _ => None,
-    }
-}
-
-/// The words for the step itself, and whether the object that it reads is its own; `None`: it goes
-/// not by bitmaps.
-pub(super) fn top_words(step: &Step) -> Option<(String, bool)> {
-    let (sets, names) = (step.sets.as_ref()?, step.names.as_ref()?);
-    Some(match use_of(step)? {
-        Use::Count => ("BITMAP CONVERSION COUNT".to_owned(), false),
-        Use::Rows => (format!("TABLE ACCESS BY INDEX ROWID {}", names.table.to_uppercase()), true),
-        Use::Keys => (SetStep::of(sets).words, true),
-    })
-}
-
-/// What is below that.
+/// What is below a step that counts what a set has, or reads its rows.
 pub(super) fn below(step: &Step) -> Option<SetStep> {
     let set = SetStep::of(step.sets.as_ref()?);
-    match use_of(step)? {
-        Use::Count => Some(set),
-        Use::Rows => {
-            let rowids = SetStep::over("BITMAP CONVERSION TO ROWIDS", vec![set]);
-            Some(SetStep { is_conversion: true, ..rowids })
-        }
-        Use::Keys => None,
+    match step.operator {
+        Operator::BitmapCount => Some(set),
+        Operator::BitmapScan => Some(SetStep::over(conversion(TO_ROWIDS), vec![set])),
+        _ => None,
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Expected, Rows, add_lines, operation, predicates};
+    use super::super::{Expected, Rows, add_lines, lines_of, predicates};
     use super::*;
     use query::explain::{Actual, Estimate, Names, Part};
 
     fn one(index: &str, obj: u32, bitmap: bool, single: bool) -> Sets {
-        Sets::One { index: index.to_owned(), obj, bitmap, single }
+        let condition = Some(format!("({index} = 1)"));
+        Sets::One { index: index.to_owned(), obj, bitmap, single, condition }
     }
 
-    fn step(word: &str, sets: Sets) -> Step {
+    fn step(operator: Operator, sets: Sets) -> Step {
         Step {
-            name: "ScanExec".to_owned(),
-            text: format!("{word} using i on t"),
+            operator,
+            text: format!("{} using i on t", operator.word()),
             details: vec![("Index Cond", "(a = 1)".to_owned())],
             estimate: Estimate::default(),
             read_width: 0.0,
@@ -145,24 +132,24 @@ mod tests {
             rows.rows[1..].iter().map(told).collect()
         };
         assert_eq!(
-            shown(&step("Bitmap Index Scan", three())),
+            shown(&step(Operator::BitmapScan, three())),
             [
                 "0 1 TABLE ACCESS|BY INDEX ROWID|T|",
                 "1 1 BITMAP CONVERSION|TO ROWIDS||",
-                "2 1 BITMAP MINUS|||(a = 1)",
+                "2 1 BITMAP MINUS|||",
                 "3 1 BITMAP AND|||",
-                "4 1 BITMAP INDEX|SINGLE VALUE|I|",
+                "4 1 BITMAP INDEX|SINGLE VALUE|I|(i = 1)",
                 "4 2 BITMAP CONVERSION|FROM ROWIDS||",
-                "6 1 INDEX|RANGE SCAN|J|",
-                "3 2 BITMAP INDEX|RANGE SCAN|K|",
+                "6 1 INDEX|RANGE SCAN|J|(j = 1)",
+                "3 2 BITMAP INDEX|RANGE SCAN|K|(k = 1)",
             ]
         );
         assert_eq!(
-            shown(&step("Bitmap Count", one("i", 8, true, true))),
-            ["0 1 BITMAP CONVERSION|COUNT||", "1 1 BITMAP INDEX|SINGLE VALUE|I|(a = 1)"]
+            shown(&step(Operator::BitmapCount, one("i", 8, true, true))),
+            ["0 1 BITMAP CONVERSION|COUNT||", "1 1 BITMAP INDEX|SINGLE VALUE|I|(i = 1)"]
         );
-        let keys = step("Bitmap Index Only Scan", one("i", 8, true, false));
-        assert_eq!(operation(&keys), ("BITMAP INDEX RANGE SCAN I".to_owned(), true));
+        let keys = step(Operator::BitmapOnlyScan, one("i", 8, true, false));
+        assert_eq!(lines_of(&keys), [Line::new("BITMAP INDEX", "RANGE SCAN", "i")]);
         assert_eq!(shown(&keys), ["0 1 BITMAP INDEX|RANGE SCAN|I|(a = 1)"]);
     }
 
@@ -180,7 +167,7 @@ mod tests {
         };
         let figures = "(cr=0 pr=0 pw=0 time=0 us cost=0 size=0 card=1)";
         assert_eq!(
-            shown(&step("Bitmap Count", three())),
+            shown(&step(Operator::BitmapCount, three())),
             [
                 format!("0 0 1 0 BITMAP CONVERSION COUNT {figures}"),
                 "0 1 1 0 BITMAP MINUS".to_owned(),
@@ -191,7 +178,7 @@ mod tests {
                 "0 2 2 10 BITMAP INDEX RANGE SCAN K".to_owned(),
             ]
         );
-        let mut rows = step("Bitmap Index Scan", one("i", 8, true, true));
+        let mut rows = step(Operator::BitmapScan, one("i", 8, true, true));
         rows.index = Some(Part { obj: 8, actual: Actual { rows: 5, ..Actual::default() } });
         assert_eq!(
             shown(&rows),
