@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use env::Micros;
 
 use crate::ctx::Ctx;
-use crate::running::Outer;
+use crate::running::{Entered, Outer};
 use crate::statements::{Cost, LONG_US, Outcome, Parsed, ParsedBy, PlanRow, SharedCursor, SqlId};
 use crate::stats::Stat;
 use crate::totals::WAITED_ALL;
@@ -27,6 +27,7 @@ struct CostMark {
     exact: bool,
     gets: u64,
     reads: u64,
+    sorts: u64,
     waited_us: [u64; WAITED_ALL + 1],
 }
 
@@ -42,7 +43,6 @@ pub struct SqlCall {
 pub struct Planning {
     mark: CostMark,
     outer: Outer,
-    id: SqlId,
     /// Its cost is in no execution of the same statement.
     alone: bool,
     was_parsing: bool,
@@ -67,6 +67,7 @@ impl Ctx {
             exact: false,
             gets: totals.stat(Stat::ConsistentGets) + totals.stat(Stat::DbBlockGets),
             reads: totals.stat(Stat::PhysicalReads),
+            sorts: totals.stat(Stat::SortsMemory) + totals.stat(Stat::SortsDisk),
             waited_us: totals.waited_us(),
         }
     }
@@ -90,6 +91,7 @@ impl Ctx {
             cpu_us,
             gets: end.gets.saturating_sub(mark.gets),
             reads: end.reads.saturating_sub(mark.reads),
+            sorts: end.sorts.saturating_sub(mark.sorts),
             waited_us: [0, 1, 2, 3].map(waited),
         };
         (cost, end.now)
@@ -98,8 +100,9 @@ impl Ctx {
     /// A call on a statement begins: inside the one that runs, if one does.
     pub fn enter_sql(&self, cursor: &SharedCursor) -> SqlCall {
         let mark = self.cost_mark(cursor.is_long());
-        let running = &self.session.running;
-        SqlCall { mark, outer: running.enter(cursor.id(), cursor.plan_hash(), mark.now) }
+        let call = Some((cursor.child(), cursor.number_call(self.session.sid())));
+        let entered = Entered { id: cursor.id(), call, plan_hash: cursor.plan_hash() };
+        SqlCall { mark, outer: self.session.running.enter(entered, mark.now) }
     }
 
     /// It ends.
@@ -130,18 +133,17 @@ impl Ctx {
         let id = SqlId::of(text.trim());
         let running = &self.session.running;
         let alone = running.sql() != id.number();
-        let outer = running.enter(id, 0, mark.now);
-        Planning { mark, outer, id, alone, was_parsing: running.set_parsing(true) }
+        // What is planned while it is executed is at the same call.
+        let call = if alone { None } else { running.call() };
+        let outer = running.enter(Entered { id, call, plan_hash: 0 }, mark.now);
+        Planning { mark, outer, alone, was_parsing: running.set_parsing(true) }
     }
 
     /// It has been planned, or has failed (`None`).
     pub fn end_planning(&self, planning: &Planning, cursor: Option<&SharedCursor>) {
         let running = &self.session.running;
         running.set_parsing(planning.was_parsing);
-        let previous = running.view().previous;
-        running.leave(planning.id, planning.outer);
-        // It has not been executed yet.
-        running.set_previous(previous);
+        running.put_back(planning.outer);
         let (cost, now) = self.cost_since(&planning.mark);
         self.bump(Stat::HardParseTime, cost.elapsed_us);
         self.bump(Stat::ParseTimeCpu, cost.cpu_us);
@@ -207,8 +209,10 @@ mod tests {
         let selected = ctx.enter_sql(&inner);
         let running = ctx.session.running();
         assert_eq!((running.sql, running.top), (Some(inner.id()), Some(outer.id())));
+        assert_eq!((running.child, running.top_child), (Some(0), Some(0)));
         ctx.bump(Stat::DbBlockGets, 3);
         ctx.bump(Stat::PhysicalReads, 1);
+        ctx.bump(Stat::SortsMemory, 2);
         let event = WaitEvent::DbFileSequentialRead;
         let mut wait = pin!(ctx.wait(event, [4, 7, 1], at(&clock, 400, ())));
         assert!(poll(wait.as_mut()).is_pending());
@@ -222,14 +226,53 @@ mod tests {
         let running = ctx.session.running();
         assert_eq!((running.sql, running.top), (None, None));
         assert_eq!(running.previous, Some(outer.id()));
+        assert_eq!((running.child, running.exec, running.previous_child), (None, None, Some(0)));
+        let began = running.previous_since;
+        assert_eq!(ctx.env.now().since(began), 450);
         let rows = observer.statements.rows(ctx.env.now(), 0);
         let of = |id| rows.iter().find(|row| row.id == id).expect("it is known").figures;
         let (one, all) = (of(inner.id()), of(outer.id()));
         assert_eq!((one.elapsed_us, one.cpu_us, one.waited_us), (350, 50, [0, 0, 0, 300]));
         assert_eq!((one.gets, one.reads, one.rows, one.fetches), (3, 1, 7, 1));
+        assert_eq!((one.sorts, all.sorts), (2, 2));
         assert_eq!((all.elapsed_us, all.cpu_us, all.gets, all.reads), (450, 150, 5, 1));
         assert_eq!((all.executions, all.rows, all.fetches), (1, 0, 0));
         assert_eq!(observer.stat(Stat::SqlExecuteTime), 450, "that of the client's alone");
+    }
+
+    #[test]
+    fn each_call_on_a_statement_has_a_number_of_its_own() {
+        let (_, observer) = world();
+        let sessions = [1, 2, 3, 4, 5].map(|_| observer.ctx(SessionKind::User, "psql"));
+        let mut seen = std::collections::BTreeSet::new();
+        for ctx in sessions.iter().chain(&sessions) {
+            let cursor = ctx.parsed_sql("select 1", 1, ("u", 10));
+            let call = ctx.enter_sql(&cursor);
+            let exec = ctx.session.running().exec;
+            assert!(exec.is_some_and(|number| seen.insert(number)), "{exec:?}");
+            ctx.leave_sql(&cursor, &call, Outcome { executed: true, ..Outcome::default() });
+            assert_eq!(ctx.session.running().previous_exec, exec);
+        }
+        assert_eq!(seen.len(), 10);
+    }
+
+    #[test]
+    fn routines_inside_one_another_are_told_apart() {
+        let (_, observer) = world();
+        let ctx = observer.ctx(SessionKind::User, "psql");
+        let runs = || (ctx.session.running().entry_code, ctx.session.running().code);
+        assert_eq!(runs(), (None, None));
+        let none = ctx.session.enter_code(7);
+        let outer = ctx.session.enter_code(8);
+        assert_eq!(runs(), (Some(7), Some(8)));
+        ctx.session.leave_code(outer);
+        assert_eq!(runs(), (Some(7), Some(7)));
+        ctx.session.leave_code(none);
+        assert_eq!(runs(), (None, None));
+        let _ = ctx.session.enter_code(9);
+        // However what ran has ended.
+        ctx.session.begin_request();
+        assert_eq!(runs(), (None, None));
     }
 
     #[test]
@@ -244,9 +287,12 @@ mod tests {
         ctx.end_planning(&planning, Some(&cursor));
         let running = ctx.session.running();
         assert_eq!((running.sql, running.previous, running.parsing), (None, None, false));
+        assert_eq!((running.top, running.previous_exec), (None, None));
         // Planned again while it is being executed: that is in the execution already.
         let call = ctx.enter_sql(&cursor);
         let planning = ctx.begin_planning("select 1");
+        let running = ctx.session.running();
+        assert_eq!((running.child, running.exec.is_some()), (Some(0), true));
         clock.advance(10);
         ctx.end_planning(&planning, Some(&cursor));
         ctx.leave_sql(&cursor, &call, Outcome { executed: true, ..Outcome::default() });

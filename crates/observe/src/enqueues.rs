@@ -16,18 +16,30 @@ pub enum EnqueueKind {
     AllocateItl,
     Table,
     User,
+    /// The right to raise a segment's high-water mark, or to note room in it.
+    HighWaterMark,
+    /// The right to take values of a sequence into this instance's cache, or one that is in none.
+    Sequence,
+    /// The same of an ordered sequence, whose cache all instances have in common.
+    OrderedSequence,
+    /// The right to allot extents, or to give them back.
+    Space,
 }
 
 /// How many there are.
 const KINDS: usize = EnqueueKind::ALL.len();
 
 impl EnqueueKind {
-    pub const ALL: [EnqueueKind; 5] = [
+    pub const ALL: [EnqueueKind; 9] = [
         EnqueueKind::Transaction,
         EnqueueKind::RowLock,
         EnqueueKind::AllocateItl,
         EnqueueKind::Table,
         EnqueueKind::User,
+        EnqueueKind::HighWaterMark,
+        EnqueueKind::Sequence,
+        EnqueueKind::OrderedSequence,
+        EnqueueKind::Space,
     ];
 
     /// What a session waits for that does not get it.
@@ -39,6 +51,10 @@ impl EnqueueKind {
             EnqueueKind::AllocateItl => Some(WaitEvent::EnqTxAllocateItl),
             EnqueueKind::Table => Some(WaitEvent::EnqTm),
             EnqueueKind::User => Some(WaitEvent::EnqUl),
+            EnqueueKind::HighWaterMark => Some(WaitEvent::EnqHw),
+            EnqueueKind::Sequence => Some(WaitEvent::EnqSq),
+            EnqueueKind::OrderedSequence => Some(WaitEvent::DfsLockHandle),
+            EnqueueKind::Space => Some(WaitEvent::EnqTs),
         }
     }
 
@@ -117,6 +133,12 @@ pub struct AskedEnqueue<'a> {
 }
 
 impl AskedEnqueue<'_> {
+    /// A request that is part of another, which is counted.
+    #[must_use]
+    pub fn uncounted() -> Self {
+        AskedEnqueue { live: None }
+    }
+
     /// The enqueue is there.
     pub fn granted(mut self) {
         if let Some(live) = self.live.take() {
@@ -175,5 +197,13 @@ mod tests {
         let expected = EnqueueTotals { requests: 2, granted: 2, failed: 0 };
         assert_eq!(sums.of(EnqueueKind::Transaction), expected);
         assert_eq!(sums.of(EnqueueKind::User), EnqueueTotals::default());
+        AskedEnqueue::uncounted().granted();
+    }
+
+    #[test]
+    fn what_is_waited_for_under_an_event_is_counted_under_it() {
+        for kind in EnqueueKind::ALL {
+            assert!(kind.event().is_none_or(|event| EnqueueKind::of(event) == Some(kind)));
+        }
     }
 }

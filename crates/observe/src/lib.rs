@@ -9,6 +9,7 @@ mod events;
 mod history;
 mod latches;
 mod long_operations;
+mod metrics;
 mod observer;
 mod past;
 pub mod reference;
@@ -36,6 +37,7 @@ pub use latches::attribute_latches;
 pub use long_operations::{
     LONG_OPERATIONS_MAX, LongOperations, LongRow, Operation, Progress, SHOWN_AFTER_US, Target,
 };
+pub use metrics::{METRIC_GROUPS, METRICS, Metric, MetricGroup, MetricInterval, Metrics};
 pub use observer::{
     HistogramRow, Observer, SIDS_PER_INSTANCE, SessionCounts, SessionEventRow, SystemEventRow,
     instance_of_sid,

@@ -5,7 +5,7 @@
 //! be asked on the path of a wait.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use env::Env;
@@ -18,6 +18,7 @@ use crate::enqueues::Enqueues;
 use crate::events::WaitEvent;
 use crate::history::History;
 use crate::long_operations::LongOperations;
+use crate::metrics::Metrics;
 use crate::session::{Session, SessionKind, SessionRow, SessionState};
 use crate::split::BlockWaitSplit;
 use crate::statements::Statements;
@@ -32,6 +33,8 @@ struct Registry {
     next_serial: u32,
     closed_user: Totals,
     closed_background: Totals,
+    /// The same by service: those two together.
+    closed_services: BTreeMap<Arc<str>, Totals>,
 }
 
 /// One instance as seen by whoever asks how it does.
@@ -49,11 +52,15 @@ pub struct Observer {
     pub history: History,
     /// What takes them long.
     pub long_operations: LongOperations,
+    /// How much they all do in a given time.
+    pub metrics: Metrics,
     trace_files: OnceLock<Box<dyn TraceFiles>>,
     pub(crate) trace_rules: Mutex<TraceRules>,
     pub(crate) has_trace_rules: AtomicBool,
-    /// The dictionary may have others.
-    pub(crate) old_trace_rules: AtomicBool,
+    /// How often the dictionary has got others, the start of the instance included.
+    pub(crate) wanted_trace_rules: AtomicU64,
+    /// Of those the last that has been read.
+    pub(crate) read_trace_rules: AtomicU64,
     trace_lost: AtomicBool,
 }
 
@@ -135,10 +142,12 @@ impl Observer {
             statements: Statements::default(),
             history: History::default(),
             long_operations: LongOperations::default(),
+            metrics: Metrics::default(),
             trace_files: OnceLock::new(),
             trace_rules: Mutex::default(),
             has_trace_rules: AtomicBool::new(false),
-            old_trace_rules: AtomicBool::new(true),
+            wanted_trace_rules: AtomicU64::new(1),
+            read_trace_rules: AtomicU64::new(0),
             trace_lost: AtomicBool::new(false),
         })
     }
@@ -214,6 +223,7 @@ impl Observer {
     }
 
     pub(crate) fn close_session(&self, state: &SessionState) {
+        let service = state.about().service;
         let mut registry = self.registry.lock();
         let registry = &mut *registry;
         if registry.sessions.remove(&state.sid()).is_some() {
@@ -225,6 +235,7 @@ impl Observer {
             SessionKind::Background => &mut registry.closed_background,
         };
         closed.add_ended(&state.totals);
+        registry.closed_services.entry(service).or_default().add_ended(&state.totals);
     }
 
     /// Writes to the alert log, stamped with the wall clock.
@@ -301,6 +312,22 @@ impl Observer {
             }
         }
         (user, background)
+    }
+
+    /// What the sessions of each service have done and waited for, open and ended: `v$service_stats`
+    /// and `v$service_event`. A session counts for the service that it has now, or had at its end.
+    #[must_use]
+    pub fn service_totals(&self) -> BTreeMap<Arc<str>, Totals> {
+        let registry = self.registry.lock();
+        let mut services = registry.closed_services.clone();
+        for state in registry.sessions.values() {
+            let totals = services.entry(state.about().service).or_default();
+            totals.add_live(&state.totals);
+            for (stat, us) in state.uncounted(&self.env) {
+                totals.stats[stat.index()] += us;
+            }
+        }
+        services
     }
 
     /// `v$system_event`: all events that have happened.

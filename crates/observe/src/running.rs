@@ -15,10 +15,21 @@ use crate::statements::SqlId;
 pub(crate) struct Running {
     /// [`SqlId::number`]; 0: none.
     sql: AtomicU64,
-    /// The client's own statement.
+    /// One more than the number of its child; 0: not known.
+    child: AtomicU32,
+    /// Number of the call on it; 0: it is not being executed.
+    exec: AtomicU64,
+    /// The client's own statement, and its child.
     top: AtomicU64,
-    /// The client's statement before.
+    top_child: AtomicU32,
+    /// The client's statement before, with the same.
     previous: AtomicU64,
+    previous_child: AtomicU32,
+    previous_exec: AtomicU64,
+    previous_since_us: AtomicU64,
+    /// The routine whose code runs, and the outermost of those around it; 0: none.
+    code: AtomicU32,
+    entry_code: AtomicU32,
     plan_hash: AtomicU32,
     since_us: AtomicU64,
     parsing: AtomicBool,
@@ -57,10 +68,22 @@ pub struct WaitedFor {
 pub struct RunningView {
     /// The statement that is parsed or executed now, be it one inside another.
     pub sql: Option<SqlId>,
-    /// The client's statement that it belongs to.
+    /// Which of its children; `None`: it is being parsed.
+    pub child: Option<u32>,
+    /// Number of the call on it among all that there were on this child; `None`: it is being
+    /// parsed.
+    pub exec: Option<u64>,
+    /// The client's statement that it belongs to, and its child.
     pub top: Option<SqlId>,
-    /// The client's statement before that one.
+    pub top_child: Option<u32>,
+    /// The client's statement before that one, with the same, and when its last call began.
     pub previous: Option<SqlId>,
+    pub previous_child: Option<u32>,
+    pub previous_exec: Option<u64>,
+    pub previous_since: Micros,
+    /// Number of the routine whose code runs, and of the outermost around it.
+    pub code: Option<u32>,
+    pub entry_code: Option<u32>,
     /// 0: none.
     pub plan_hash: u32,
     pub since: Micros,
@@ -74,10 +97,21 @@ pub struct RunningView {
 /// After so many calls the thread's CPU time is asked again.
 const CPU_CALLS: u32 = 64;
 
+/// A statement that begins.
+#[derive(Clone, Copy)]
+pub(crate) struct Entered {
+    pub id: SqlId,
+    /// Its child, and the number of the call on it; `None`: it is being parsed.
+    pub call: Option<(u32, u64)>,
+    pub plan_hash: u32,
+}
+
 /// What ran before; put back when what runs inside it ends.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Outer {
     sql: u64,
+    child: u32,
+    exec: u64,
     plan_hash: u32,
     since_us: u64,
 }
@@ -91,34 +125,73 @@ impl Outer {
 
 impl Running {
     /// A statement begins: the client's if none runs.
-    pub fn enter(&self, id: SqlId, plan_hash: u32, now: Micros) -> Outer {
+    pub fn enter(&self, entered: Entered, now: Micros) -> Outer {
+        let Entered { id, call, plan_hash } = entered;
+        let (child, exec) = call.map_or((0, 0), |(child, exec)| (child.saturating_add(1), exec));
         let outer = Outer {
             sql: self.sql.load(Relaxed),
+            child: self.child.load(Relaxed),
+            exec: self.exec.load(Relaxed),
             plan_hash: self.plan_hash.load(Relaxed),
             since_us: self.since_us.load(Relaxed),
         };
         if outer.sql == 0 {
             self.top.store(id.number(), Relaxed);
+            self.top_child.store(child, Relaxed);
         }
         self.sql.store(id.number(), Relaxed);
+        self.child.store(child, Relaxed);
+        self.exec.store(exec, Relaxed);
         self.plan_hash.store(plan_hash, Relaxed);
         self.since_us.store(now.0, Relaxed);
         outer
     }
 
-    /// It ends.
+    /// It ends. What has been executed as the client's own is the one before from now on.
     pub fn leave(&self, id: SqlId, outer: Outer) {
+        if outer.sql == 0 {
+            self.previous.store(id.number(), Relaxed);
+            self.previous_child.store(self.child.load(Relaxed), Relaxed);
+            self.previous_exec.store(self.exec.load(Relaxed), Relaxed);
+            self.previous_since_us.store(self.since_us.load(Relaxed), Relaxed);
+        }
+        self.put_back(outer);
+    }
+
+    /// It ends without having been executed.
+    pub fn put_back(&self, outer: Outer) {
         self.sql.store(outer.sql, Relaxed);
+        self.child.store(outer.child, Relaxed);
+        self.exec.store(outer.exec, Relaxed);
         self.plan_hash.store(outer.plan_hash, Relaxed);
         self.since_us.store(outer.since_us, Relaxed);
         if outer.sql == 0 {
             self.top.store(0, Relaxed);
-            self.previous.store(id.number(), Relaxed);
         }
     }
 
-    pub fn set_previous(&self, previous: Option<SqlId>) {
-        self.previous.store(previous.map_or(0, SqlId::number), Relaxed);
+    /// Child of the statement that runs, and number of the call on it; `None`: it is being parsed.
+    pub fn call(&self) -> Option<(u32, u64)> {
+        let child = self.child.load(Relaxed).checked_sub(1)?;
+        Some((child, self.exec.load(Relaxed)))
+    }
+
+    /// The code of this routine begins; gives the number of the one around it, 0: there is none.
+    pub fn enter_code(&self, obj: u32) -> u32 {
+        let outer = self.code.load(Relaxed);
+        if outer == 0 {
+            self.entry_code.store(obj, Relaxed);
+        }
+        self.code.store(obj, Relaxed);
+        outer
+    }
+
+    /// It ends.
+    pub fn leave_code(&self, outer: u32) {
+        self.code.store(outer, Relaxed);
+        if outer == 0 {
+            self.entry_code.store(0, Relaxed);
+        }
     }
 
     /// Whether the CPU time of the thread is to be asked; counts a call.
@@ -145,6 +218,7 @@ impl Running {
         self.sql.store(0, Relaxed);
         self.top.store(0, Relaxed);
         self.parsing.store(false, Relaxed);
+        self.leave_code(0);
     }
 
     /// Number of the statement that runs; 0: none.
@@ -206,10 +280,22 @@ impl Running {
 
     pub fn view(&self) -> RunningView {
         let id = |cell: &AtomicU64| SqlId::from_number(cell.load(Relaxed));
+        let child = |cell: &AtomicU32| cell.load(Relaxed).checked_sub(1);
+        let exec = |cell: &AtomicU64| Some(cell.load(Relaxed)).filter(|number| *number > 0);
+        let code = |cell: &AtomicU32| Some(cell.load(Relaxed)).filter(|obj| *obj > 0);
+        let (sql, top, previous) = (id(&self.sql), id(&self.top), id(&self.previous));
         RunningView {
-            sql: id(&self.sql),
-            top: id(&self.top),
-            previous: id(&self.previous),
+            sql,
+            child: sql.and_then(|_| child(&self.child)),
+            exec: sql.and_then(|_| exec(&self.exec)),
+            top,
+            top_child: top.and_then(|_| child(&self.top_child)),
+            previous,
+            previous_child: previous.and_then(|_| child(&self.previous_child)),
+            previous_exec: previous.and_then(|_| exec(&self.previous_exec)),
+            previous_since: Micros(self.previous_since_us.load(Relaxed)),
+            code: code(&self.code),
+            entry_code: code(&self.entry_code),
             plan_hash: self.plan_hash.load(Relaxed),
             since: Micros(self.since_us.load(Relaxed)),
             parsing: self.parsing.load(Relaxed),

@@ -67,6 +67,9 @@ pub struct SessionRow {
     pub trace_level: u8,
     pub running: RunningView,
     pub working: Working,
+    /// When its statement must end, and how long that may wait for a lock, in µs.
+    pub deadline: Option<Micros>,
+    pub lock_limit_us: Option<u64>,
 }
 
 /// What a session changes and locks as.
@@ -469,6 +472,18 @@ impl SessionState {
         self.running.set_waited_for(what, now);
     }
 
+    /// The code of the routine with this number begins; what it gives is for
+    /// [`SessionState::leave_code`].
+    #[must_use]
+    pub fn enter_code(&self, obj: u32) -> u32 {
+        self.running.enter_code(obj)
+    }
+
+    /// It ends.
+    pub fn leave_code(&self, outer: u32) {
+        self.running.leave_code(outer);
+    }
+
     /// A message of the client's begins: nothing runs.
     pub fn begin_request(&self) {
         self.running.clear();
@@ -667,6 +682,8 @@ impl SessionState {
             trace_level: self.trace_level(),
             running: self.running(),
             working: self.working(),
+            deadline: self.cancel.deadline(),
+            lock_limit_us: self.cancel.lock_limit(),
         }
     }
 

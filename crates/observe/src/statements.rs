@@ -96,6 +96,8 @@ pub struct Cost {
     pub gets: u64,
     /// Blocks read from disk.
     pub reads: u64,
+    /// Steps that sorted.
+    pub sorts: u64,
     /// Waited, by class: application, concurrency, cluster, user I/O.
     pub waited_us: [u64; 4],
 }
@@ -123,6 +125,8 @@ macro_rules! figures {
             waited_us: [AtomicU64; 4],
             /// Executions whose rows were fetched to the end in the same call: all in one.
             whole: AtomicU64,
+            /// Calls, be they executions or fetches of more rows: what they are numbered by.
+            calls: AtomicU64,
             last_active_us: AtomicU64,
         }
 
@@ -191,6 +195,8 @@ figures! {
     gets,
     /// Blocks read from disk.
     reads,
+    /// Steps that sorted.
+    sorts,
     /// Parsing, executing and fetching.
     elapsed_us,
     /// On a CPU.
@@ -233,6 +239,17 @@ impl SharedCursor {
         self.id
     }
 
+    /// Tells children of one statement apart.
+    pub(crate) fn child(&self) -> u32 {
+        self.child
+    }
+
+    /// A call on it begins: a number that no other call on it has, from 1.
+    pub(crate) fn number_call(&self, sid: u32) -> u64 {
+        let calls = self.live(sid).calls.fetch_add(1, Relaxed);
+        calls * SHARDS as u64 + u64::from(sid) % SHARDS as u64 + 1
+    }
+
     /// Its text as it was parsed.
     #[must_use]
     pub fn text(&self) -> &Arc<str> {
@@ -265,7 +282,8 @@ impl SharedCursor {
     /// What its plan takes in memory.
     fn plan_bytes(&self) -> usize {
         let texts = |row: &PlanRow| {
-            let of = [&row.option, &row.object, &row.access, &row.filter].map(Option::as_ref);
+            let of = [&row.option, &row.object, &row.access, &row.filter, &row.projection];
+            let of = of.map(Option::as_ref);
             row.operation.len() + of.into_iter().flatten().map(String::len).sum::<usize>()
         };
         self.plan.lock().1.iter().map(|row| size_of::<PlanRow>() + texts(row)).sum()
@@ -300,6 +318,7 @@ impl Live {
         add(&live.cpu_us, cost.cpu_us);
         add(&live.gets, cost.gets);
         add(&live.reads, cost.reads);
+        add(&live.sorts, cost.sorts);
         for (cell, us) in live.waited_us.iter().zip(cost.waited_us) {
             add(cell, us);
         }
@@ -358,6 +377,8 @@ pub struct PlanRow {
     pub option: Option<String>,
     /// The table or index that it reads or changes.
     pub object: Option<String>,
+    /// Number of that; 0: not known.
+    pub obj: u32,
     /// What is expected of it, all below it contained; `None`: nothing is known.
     pub cost: Option<f64>,
     pub rows: Option<f64>,
@@ -365,6 +386,8 @@ pub struct PlanRow {
     /// What leads to its rows, and what they must meet beside that; as SQL.
     pub access: Option<String>,
     pub filter: Option<String>,
+    /// Names of the columns that it yields; `None`: not known.
+    pub projection: Option<String>,
 }
 
 /// What is known of a statement at one moment.

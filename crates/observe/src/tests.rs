@@ -525,6 +525,31 @@ fn totals_of_a_session_outlive_it() {
 }
 
 #[test]
+fn what_sessions_have_done_is_told_by_service() {
+    let (_, observer) = world();
+    let client = observer.ctx(SessionKind::User, "psql");
+    client.session.describe(|about| about.service = Arc::from("orders"));
+    client.bump(Stat::UserCommits, 2);
+    client.record_wait(WaitEvent::LogFileSync, 100);
+    let lgwr = observer.ctx(SessionKind::Background, "LGWR");
+    lgwr.bump(Stat::RedoWrites, 1);
+    let check = |when: &str| {
+        let all = observer.service_totals();
+        let names: Vec<&str> = all.keys().map(|name| &**name).collect();
+        assert_eq!(names, ["SYS$BACKGROUND", "orders"], "{when}");
+        let (own, orders) = (&all["SYS$BACKGROUND"], &all["orders"]);
+        assert_eq!(orders.stats[Stat::UserCommits.index()], 2, "{when}");
+        assert_eq!(orders.events[WaitEvent::LogFileSync.index()].time_us, 100, "{when}");
+        assert_eq!(own.stats[Stat::UserCommits.index()], 0, "{when}");
+        assert_eq!(own.stats[Stat::RedoWrites.index()], 1, "{when}");
+    };
+    check("both open");
+    drop(client);
+    drop(lgwr);
+    check("both are gone");
+}
+
+#[test]
 fn what_follows_from_counters_is_the_same_for_a_session_and_for_all() {
     let (clock, observer) = world();
     let ctx = observer.ctx(SessionKind::User, "psql");

@@ -55,6 +55,7 @@ impl Database {
             keys: Arc::new(KeyMaker(own.clone())),
         });
         kernel::dict::set_key_expressions(&instance.core, database.keys.clone())?;
+        instance.core.set_work_memory(query::memory::scans_memory(database.planner.pga()));
         open.push((Arc::downgrade(instance), database.clone()));
         crate::auto_analyze::start(instance);
         Ok(database)

@@ -1,5 +1,5 @@
-//! The process that looks once a second at what sessions do, MMNL: `v$active_session_history`; and
-//! which SCN is current, for queries as of a time.
+//! The process that looks once a second at what sessions do, MMNL: `v$active_session_history`,
+//! `v$undostat`, `v$sysmetric`; and which SCN is current, for queries as of a time.
 //!
 //! What it promises: a sample a second while it gets a processor; who stands in a session's way is
 //! found out while the sample is taken. What it must never do: make a session wait.
@@ -75,6 +75,7 @@ async fn sample(instance: &Instance, sampler: &mut Sampler) {
     let observer = &instance.observer;
     let mut seen = sampler.look(observer);
     note_undo(instance, &seen);
+    observer.metrics.note(observer);
     let blockers = match seen.iter().any(|(_, sample)| sample.event.is_some()) {
         true => instance.node.blockers().await,
         false => BTreeMap::new(),

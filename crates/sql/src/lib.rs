@@ -82,6 +82,7 @@ pub use hba::{Knock, Method};
 pub use log_on::{begin_audit, follow_hba, method_for};
 pub use notify::Notification;
 pub use parse::Statement;
+pub use pl::sqlcode;
 pub use plan::Prepared;
 pub use query::datetime::EPOCH_US;
 pub use query::{PgColumn as Column, PgError, Result, Severity};

@@ -146,6 +146,7 @@ impl Session {
         let begun = self.take_seat().await;
         self.rollback_quietly().await?;
         begun?;
+        crate::workload::read_newest_rules(&self.instance).await;
         peer.clone_into(&mut self.peer);
         self.note_event("LOGON", "00000", "");
         Ok(())

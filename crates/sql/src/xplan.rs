@@ -361,11 +361,13 @@ mod tests {
             operation: operation.to_owned(),
             option: object.map(|_| "FULL".to_owned()),
             object: object.map(str::to_owned),
+            obj: 0,
             cost: Some(12.4),
             rows: object.map(|_| 123_456.0),
             bytes: None,
             access: filter.map(|_| "(b = 2)".to_owned()),
             filter: filter.map(str::to_owned),
+            projection: None,
         }
     }
 

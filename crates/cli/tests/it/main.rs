@@ -33,6 +33,7 @@ mod sequences;
 mod settings;
 mod shell;
 mod shell_columns;
+mod shell_errors;
 mod shell_sessions;
 mod shell_variables;
 mod signals;

@@ -19,12 +19,99 @@ use tokio_postgres::{Client, SimpleQueryMessage};
 /// closes (the tests of `sql` do), what there is one of, who all clients here are, what scripts ask
 /// for and is not here (terminals, archived redo, memory of one process), and undo of instances
 /// that have failed.
-const CONSTANT: [&str; 70] = [
+const CONSTANT: [&str; 165] = [
     "v$librarycache.namespace",
+    "v$librarycache.dlm_lock_requests",
+    "v$librarycache.dlm_pin_requests",
+    "v$librarycache.dlm_pin_releases",
+    "v$librarycache.dlm_invalidation_requests",
+    "v$librarycache.dlm_invalidations",
+    "v$cr_block_server.other_requests",
+    "v$cr_block_server.private_results",
+    "v$cr_block_server.disk_read_results",
+    "v$cr_block_server.stale",
+    "v$cr_block_server.fairness_clears",
+    "v$cr_block_server.free_gc_elements",
+    "v$cr_block_server.flush_queue_full",
+    "v$cr_block_server.errors",
+    "v$bh.xnc",
+    "v$bh.forced_reads",
+    "v$bh.forced_writes",
+    "v$bh.temp",
+    "v$bh.stale",
+    "v$bh.direct",
+    "v$instance_cache_transfer.lost",
+    "v$instance_cache_transfer.lost_time",
+    "v$latch.immediate_gets",
+    "v$latch.immediate_misses",
+    "v$latch_parent.immediate_gets",
+    "v$latch_parent.immediate_misses",
+    "v$latch_children.immediate_gets",
+    "v$latch_children.immediate_misses",
+    "v$rowcache.type",
+    "v$rowcache.subordinate#",
+    "v$rowcache.scans",
+    "v$rowcache.scanmisses",
+    "v$rowcache.scancompletes",
+    "v$current_block_server.cleandc",
+    "v$current_block_server.rcvdc",
+    "v$current_block_server.queuedc",
+    "v$current_block_server.evictdc",
+    "v$current_block_server.writedc",
+    "v$ges_enqueue.pid",
+    "v$ges_enqueue.transaction_id0",
+    "v$ges_enqueue.transaction_id1",
+    "v$ges_enqueue.group_id",
+    "v$ges_enqueue.open_opt_deadlock",
+    "v$ges_enqueue.open_opt_persistent",
+    "v$ges_enqueue.open_opt_process_owned",
+    "v$ges_enqueue.open_opt_no_xid",
+    "v$ges_enqueue.convert_opt_getvalue",
+    "v$ges_enqueue.convert_opt_putvalue",
+    "v$ges_enqueue.convert_opt_novalue",
+    "v$ges_enqueue.convert_opt_dubvalue",
+    "v$ges_enqueue.convert_opt_noqueue",
+    "v$ges_enqueue.convert_opt_express",
+    "v$ges_enqueue.convert_opt_nodeadlockwait",
+    "v$ges_enqueue.convert_opt_nodeadlockblock",
+    "v$ges_enqueue.ast_event0",
+    "v$ges_blocking_enqueue.pid",
+    "v$ges_blocking_enqueue.transaction_id0",
+    "v$ges_blocking_enqueue.transaction_id1",
+    "v$ges_blocking_enqueue.group_id",
+    "v$ges_blocking_enqueue.open_opt_deadlock",
+    "v$ges_blocking_enqueue.open_opt_persistent",
+    "v$ges_blocking_enqueue.open_opt_process_owned",
+    "v$ges_blocking_enqueue.open_opt_no_xid",
+    "v$ges_blocking_enqueue.convert_opt_getvalue",
+    "v$ges_blocking_enqueue.convert_opt_putvalue",
+    "v$ges_blocking_enqueue.convert_opt_novalue",
+    "v$ges_blocking_enqueue.convert_opt_dubvalue",
+    "v$ges_blocking_enqueue.convert_opt_noqueue",
+    "v$ges_blocking_enqueue.convert_opt_express",
+    "v$ges_blocking_enqueue.convert_opt_nodeadlockwait",
+    "v$ges_blocking_enqueue.convert_opt_nodeadlockblock",
+    "v$ges_blocking_enqueue.ast_event0",
+    "v$parameter.isadjusted",
+    "v$parameter.isdeprecated",
+    "v$parameter.update_comment",
+    "v$system_parameter.isadjusted",
+    "v$system_parameter.isdeprecated",
+    "v$system_parameter.update_comment",
     "v$sql.service",
     "v$sqlarea.service",
+    "v$sql.kept_versions",
+    "v$sql.literal_hash_value",
+    "v$sql.object_status",
+    "v$sql.is_obsolete",
+    "v$sql.is_shareable",
+    "v$sqlarea.kept_versions",
+    "v$sqlarea.literal_hash_value",
+    "v$sqlarea.object_status",
+    "v$sqlarea.is_obsolete",
+    "v$sqlarea.is_shareable",
     "v$sql_plan.parsing_user",
-    "v$sql_plan.object_owner",
+    "v$sql_plan.time",
     "v$sql_plan.other_tag",
     "v$sql_plan.partition_start",
     "v$sql_plan.partition_stop",
@@ -72,6 +159,12 @@ const CONSTANT: [&str; 70] = [
     "v$session.failover_type",
     "v$session.failover_method",
     "v$session.failed_over",
+    "v$session.resource_consumer_group",
+    "v$session.pdml_enabled",
+    "v$session.pdml_status",
+    "v$session.pddl_status",
+    "v$session.pq_status",
+    "v$session.current_queue_duration",
     "v$session_longops.username",
     "v$segstat.ts#",
     "v$segment_statistics.subobject_name",
@@ -79,6 +172,8 @@ const CONSTANT: [&str; 70] = [
     "v$segment_statistics.ts#",
     "v$tempseg_usage.username",
     "v$locked_object.oracle_username",
+    "v$locked_object.os_user_name",
+    "v$locked_object.process",
     "v$transaction.ubafil",
     "v$transaction.status",
     "v$thread.status",
@@ -95,8 +190,9 @@ const CONSTANT: [&str; 70] = [
 /// What only a slow machine or disk fills, what instances of one machine read from each other's
 /// memory instead of asking, what a copy for a reader waits for only where structure changes, what
 /// needs more redo than this test makes (a write for another's checkpoint, the next log file), what
-/// a transaction reads from disk behind its first change, and the plan of what takes long.
-const SELDOM: [&str; 41] = [
+/// a transaction reads from disk behind its first change, the plan of what takes long, and what
+/// takes a minute.
+const SELDOM: [&str; 48] = [
     "v$current_block_server.pin100",
     "v$current_block_server.pin1000",
     "v$current_block_server.pin10000",
@@ -117,7 +213,9 @@ const SELDOM: [&str; 41] = [
     "v$instance_cache_transfer.cr_busy",
     "v$instance_cache_transfer.cr_busy_time",
     "v$gc_element.writing",
+    "v$bh.new",
     "v$cr_block_server.flushes",
+    "v$cr_block_server.flushes_queued",
     "v$cr_block_server.flush_max_time",
     "v$cr_block_server.undo_requests",
     "v$cr_block_server.tx_requests",
@@ -134,6 +232,11 @@ const SELDOM: [&str; 41] = [
     "v$waitstat.time",
     "v$filestat.readtim",
     "v$filestat.singleblkrdtim",
+    "v$filestat.writetim",
+    "v$filestat.avgiotim",
+    "v$rollstat.waits",
+    "v$rollstat.shrinks",
+    "v$sysmetric.group_id",
     "v$session_longops.sql_plan_hash_value",
     "v$undostat.maxquerylen",
     "v$undostat.ssolderrcnt",
@@ -275,6 +378,7 @@ impl Locks {
             (1, "lock table held in exclusive mode"),
             (2, "lock table held in exclusive mode"),
             (3, "select pg_advisory_lock(7)"),
+            (3, "select waits()"),
         ] {
             let client = connect(db, k).await;
             let cancel = client.cancel_token();
@@ -313,6 +417,7 @@ async fn talk(client: &Client) {
     assert!(rows.expect("a large result").len() > 2000);
     client.batch_execute("select pg_sleep(0.02)").await.expect("a sleep");
     client.batch_execute("select count(*) from gv$instance").await.expect("a global view");
+    client.batch_execute("select v from t order by v desc").await.expect("sorted rows");
     let sink = client.copy_in("copy held from stdin").await.expect("a copy");
     let mut sink = std::pin::pin!(sink);
     sink.send(bytes::Bytes::from_static(b"1\n2\n")).await.expect("rows are taken");
@@ -410,6 +515,9 @@ async fn every_column_of_every_view_moves() {
     db.sql(1, "insert into held values (0)");
     db.sql(1, "insert into t select g, 0 from generate_series(1, 2000) g");
     db.sql(1, "create sequence s");
+    let waits = "create function waits() returns int language plpgsql as \
+                 'begin update held set v = 3; return 1; end'";
+    db.sql(1, waits);
     // What is not in memory is read from disk.
     db.stop();
     db.start_all();

@@ -215,11 +215,13 @@ async fn sessions_are_traced_by_service_module_and_client() {
             row.unwrap().get::<_, String>(0)
         })
     };
-    // Whichever came first, the rule or the session.
-    wait_until("the other instance follows", || is(&orders) == "ENABLED TRUE");
-    assert_eq!(is(&other), "DISABLED FALSE");
-    let late = of_service(&db, 2, "shop", "orders").await;
-    assert_eq!(is(&late), "ENABLED TRUE");
+    assert_eq!((is(&orders), is(&other)), ("ENABLED TRUE".into(), "DISABLED FALSE".into()));
+    // It has not been switched on again, but for all modules: open sessions follow, too.
+    let all = "dbms_monitor.serv_mod_act_trace_";
+    db.sql(1, &format!("call {all}enable('shop', waits => false, binds => true)"));
+    wait_until("open sessions of the other instance follow", || is(&other) == "ENABLED TRUE");
+    db.sql(1, &format!("call {all}disable('shop')"));
+    wait_until("open sessions of the other instance follow", || is(&other) == "DISABLED FALSE");
     other.batch_execute("set application_name = 'orders'").await.unwrap();
     assert_eq!(is(&other), "ENABLED TRUE");
     other.batch_execute("call dbms_application_info.set_module('bills', 'all')").await.unwrap();
@@ -241,7 +243,7 @@ async fn sessions_are_traced_by_service_module_and_client() {
     db.stop();
     db.start_all();
     let again = of_service(&db, 1, "shop", "orders").await;
-    wait_until("rules are read", || is(&again) == "ENABLED TRUE");
+    assert_eq!(is(&again), "ENABLED TRUE");
     let off = "call dbms_monitor.serv_mod_act_trace_disable('shop', 'orders')";
     db.sql(2, off);
     wait_until("the other instance follows", || is(&again) == "DISABLED FALSE");
@@ -251,6 +253,33 @@ async fn sessions_are_traced_by_service_module_and_client() {
     db.sql_error(1, "22023", &format!("call {rule}('shop', plan_stat => 'x')"));
     let sessions = "select string_agg(name || sessions, ' ' order by name) from v$active_services";
     assert_eq!(db.sql(1, sessions), "back0 shop1 skein1");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_logs_on_after_the_call_is_traced_on_any_instance() {
+    let db = Db::open(3);
+    let state = "select sql_trace from v$session where sid = pg_backend_pid()";
+    // Sessions of three instances: those that log on as soon as the call has returned.
+    let states = async |module: &str| {
+        let mut states = Vec::new();
+        for k in 1..=3 {
+            let client = of_service(&db, k, "skein", module).await;
+            states.push(client.query_one(state, &[]).await.unwrap().get::<_, String>(0));
+        }
+        states.join(" ")
+    };
+    for round in 1..=3 {
+        let module = format!("m{round}");
+        assert_eq!(states(&module).await, "DISABLED DISABLED DISABLED");
+        let caller = connect(&db, round).await;
+        let rule = |what: &str| {
+            format!("call dbms_monitor.serv_mod_act_trace_{what}('skein', '{module}')")
+        };
+        caller.batch_execute(&rule("enable")).await.unwrap();
+        assert_eq!(states(&module).await, "ENABLED ENABLED ENABLED", "by instance {round}");
+        caller.batch_execute(&rule("disable")).await.unwrap();
+        assert_eq!(states(&module).await, "DISABLED DISABLED DISABLED", "by instance {round}");
+    }
 }
 
 #[test]

@@ -127,8 +127,10 @@ async fn take_one(
 ) -> Result<i64> {
     let (core, wait) = (txn.core(), (WaitEvent::RowCacheLock, [CACHE_ID, 0, ROW_CACHE_X]));
     let asked = core.env.now();
+    let request = ctx.session.totals().enqueues.ask(WaitEvent::EnqSq);
     let mut turns = ctx.wait_or_cancel(wait.0, wait.1, slot.refill.lock()).await?;
     let turn = turns.begin(ctx, txn, def, Some(wait)).await?;
+    request.granted();
     let taken = refill(ctx, core, def, slot, 1).await?;
     turns.end(turn, asked, slot);
     Ok(taken.first)
@@ -144,8 +146,10 @@ async fn take_common(
     let core = txn.core();
     let asked = core.env.now();
     let p = [enq_p1(*b"SV", ENQUEUE_X), u64::from(def.obj.0), 0];
+    let request = ctx.session.totals().enqueues.ask(WaitEvent::DfsLockHandle);
     let mut turns = ctx.wait_or_cancel(WaitEvent::DfsLockHandle, p, slot.refill.lock()).await?;
     let turn = turns.begin(ctx, txn, def, None).await?;
+    request.granted();
     let mut range = match turn.common(def) {
         Some(range) => range,
         None => refill(ctx, core, def, slot, def.cache.unsigned_abs().min(COMMON_MAX)).await?,
@@ -164,7 +168,9 @@ async fn take_common(
 /// Takes new values unless another session did meanwhile.
 async fn fill(ctx: &Ctx, core: &Arc<Core>, def: &SequenceDef, slot: &Slot) -> Result<()> {
     let p = [enq_p1(*b"SQ", ENQUEUE_X), u64::from(def.obj.0), 0];
+    let request = ctx.session.totals().enqueues.ask(WaitEvent::EnqSq);
     let mut turns = ctx.wait_or_cancel(WaitEvent::EnqSq, p, slot.refill.lock()).await?;
+    request.granted();
     turns.give_up();
     if !slot.is_empty(def.generation) {
         return Ok(());
@@ -249,6 +255,7 @@ pub async fn setval(
     }
     let slot = dict.sequences.slot(def.obj);
     let p = [enq_p1(*b"SQ", ENQUEUE_X), u64::from(def.obj.0), 0];
+    let request = ctx.session.totals().enqueues.ask(WaitEvent::EnqSq);
     let mut turns = ctx.wait_or_cancel(WaitEvent::EnqSq, p, slot.refill.lock()).await?;
     let common = match def.has_common_cache() && core.table_locks.values().is_some() {
         true => Some(turns.begin(ctx, txn, def, None).await?),
@@ -257,6 +264,7 @@ pub async fn setval(
             None
         }
     };
+    request.granted();
     // First, for the change may be durable where its end is not waited for; what is lost is a gap.
     if let Some(turn) = &common {
         turn.set_common(def, Range::default())?;

@@ -128,7 +128,10 @@ impl Space {
 
     async fn units(&self, ctx: &Ctx, file: u16) -> Result<MutexGuard<'_, ()>> {
         let p = [enq_p1(*b"TS", 6), u64::from(file), 0];
-        Ok(ctx.wait_or_cancel(WaitEvent::EnqTs, p, self.units.lock()).await?)
+        let request = ctx.session.totals().enqueues.ask(WaitEvent::EnqTs);
+        let units = ctx.wait_or_cancel(WaitEvent::EnqTs, p, self.units.lock()).await?;
+        request.granted();
+        Ok(units)
     }
 
     /// Finds `blocks` free blocks side by side, growing the file if there are none.

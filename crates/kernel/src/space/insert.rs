@@ -190,6 +190,16 @@ impl Segment {
         }
     }
 
+    /// The right to refill the pool, to raise the high-water mark and to write notes.
+    async fn take_work(&self, ctx: &Ctx) -> Result<tokio::sync::MutexGuard<'_, ()>> {
+        let header = self.id.header;
+        let p = [enq_p1(*b"HW", 6), u64::from(header.file), u64::from(header.block)];
+        let request = ctx.session.totals().enqueues.ask(WaitEvent::EnqHw);
+        let work = ctx.wait_or_cancel(WaitEvent::EnqHw, p, self.work.lock()).await?;
+        request.granted();
+        Ok(work)
+    }
+
     pub(super) fn extents(&self) -> Arc<ExtentMap> {
         Arc::clone(&self.extents.lock())
     }
@@ -364,8 +374,13 @@ impl Space {
             pool.freed.insert(ordinal, class);
             pool.freed.len() >= FREED_MAX
         };
+        if !many {
+            return Ok(());
+        }
         // Another session at work will see to it, or the next note.
-        if many && let Ok(_work) = segment.work.try_lock() {
+        let request = ctx.session.totals().enqueues.ask(WaitEvent::EnqHw);
+        if let Ok(_work) = segment.work.try_lock() {
+            request.granted();
             self.write_notes(ctx, &segment, None).await?;
         }
         Ok(())
@@ -373,9 +388,7 @@ impl Space {
 
     /// Finds blocks for the pool: what deletes have freed, what the FreeMap knows, or new ones.
     async fn refill(&self, ctx: &Ctx, segment: &Segment, need: usize, fresh: bool) -> Result<()> {
-        let header = segment.id.header;
-        let p = [enq_p1(*b"HW", 6), u64::from(header.file), u64::from(header.block)];
-        let _work = ctx.wait_or_cancel(WaitEvent::EnqHw, p, segment.work.lock()).await?;
+        let _work = segment.take_work(ctx).await?;
         if !segment.pool().loaded {
             self.load(ctx, segment, SegmentKind::Heap).await?;
         }
@@ -554,8 +567,7 @@ impl Space {
             if let Some(spare) = spare {
                 return self.dba(ctx, &segment, spare.ordinal).await;
             }
-            let p = [enq_p1(*b"HW", 6), u64::from(header.file), u64::from(header.block)];
-            let _work = ctx.wait_or_cancel(WaitEvent::EnqHw, p, segment.work.lock()).await?;
+            let _work = segment.take_work(ctx).await?;
             if !segment.pool().loaded {
                 self.load(ctx, &segment, SegmentKind::Index).await?;
             }
@@ -601,7 +613,9 @@ impl Space {
         for segment in segments {
             let header = segment.id.header;
             let p = [enq_p1(*b"HW", 6), u64::from(header.file), u64::from(header.block)];
+            let request = ctx.session.totals().enqueues.ask(WaitEvent::EnqHw);
             let _work = ctx.wait(WaitEvent::EnqHw, p, segment.work.lock()).await;
+            request.granted();
             {
                 let mut pool = segment.pool();
                 for open in std::mem::take(&mut pool.open).into_iter().flatten() {

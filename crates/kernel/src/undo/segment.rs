@@ -13,7 +13,7 @@ use block::undo::{
 };
 use block::{Dba, InstanceNo, Mode, ObjId, Scn, Uba, UndoNo, Xid};
 use env::Micros;
-use env::latch::{Latch, LatchList};
+use env::latch::{Latch, LatchCounts, LatchList};
 use observe::Ctx;
 
 use rustc_hash::FxHashMap;
@@ -135,6 +135,9 @@ pub(super) struct Inner {
     waiters: FxHashMap<u16, Arc<Notify>>,
     /// Found active at loading: their records may lie in any extent.
     pub left_by_crash: Vec<Xid>,
+    /// The most blocks it has had since then, and how often it gave some to another segment.
+    pub blocks_most: u64,
+    pub lent: u64,
 }
 
 /// What `v$rollstat`-like reports show.
@@ -149,6 +152,12 @@ pub struct UndoReport {
     pub states: UndoBlocks,
     /// The extent that undo goes to, and the block in it; `None`: none has been needed yet.
     pub current: Option<(usize, u32)>,
+    /// The most blocks since the instance began to answer for it, and how often it gave some to
+    /// another segment.
+    pub blocks_most: u64,
+    pub lent: u64,
+    /// Requests for its latch, and those that slept.
+    pub latched: LatchCounts,
 }
 
 /// An undo segment this instance answers for.
@@ -229,6 +238,8 @@ impl Segment {
             // What is there may be needed by readers and by rollback: begin with the oldest extent
             // only after its retention.
             current: extents.len(),
+            blocks_most: extents.iter().map(|e| u64::from(e.blocks)).sum(),
+            lent: 0,
             extents,
             next_block: 0,
             pool: Vec::new(),
@@ -457,7 +468,17 @@ impl Segment {
         let begun = inner.current < inner.extents.len();
         let current = begun.then(|| (inner.current, inner.next_block.saturating_sub(1)));
         let extents = inner.extents.len();
-        UndoReport { usn: self.usn, extents, blocks, active, states, current }
+        UndoReport {
+            usn: self.usn,
+            extents,
+            blocks,
+            active,
+            states,
+            current,
+            blocks_most: inner.blocks_most,
+            lent: inner.lent,
+            latched: self.inner.counts(),
+        }
     }
 
     /// The transaction has ended in `state` at `scn`: its slot and blocks may be used on. Its undo

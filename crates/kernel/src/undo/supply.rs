@@ -149,6 +149,8 @@ impl Inner {
     /// Adds an extent and goes on in it.
     fn push(&mut self, extent: Extent) {
         self.extents.push(extent);
+        let blocks = self.extents.iter().map(|e| u64::from(e.blocks)).sum();
+        self.blocks_most = self.blocks_most.max(blocks);
         self.current = self.extents.len() - 1;
         self.next_block = 0;
     }
@@ -184,6 +186,7 @@ impl Inner {
     fn lend(&mut self) -> Option<Extent> {
         let last = self.lendable()?;
         self.extents.pop();
+        self.lent += 1;
         let left = self.extents.len();
         self.pool.retain(|&(_, e)| e != left);
         self.spares.retain(|&(_, e)| e != left);

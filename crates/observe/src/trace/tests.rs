@@ -288,3 +288,30 @@ fn an_instance_without_a_folder_says_so() {
     assert!(observer.set_trace(&ctx.session, &request(TRACE_CALLS)).is_err());
     assert!(!ctx.traced());
 }
+
+#[test]
+fn rules_that_are_read_late_change_nothing() {
+    let (_, observer, _, ctx) = traced(0);
+    ctx.session.describe(|about| about.service = Arc::from("shop"));
+    let level = || ctx.session.trace_level();
+    let rule = |service: &str| TraceRule {
+        service: Some(service.to_owned()),
+        level: TRACE_CALLS,
+        ..TraceRule::default()
+    };
+    assert_eq!(observer.outdated_trace_rules(), Some(1), "none have been read");
+    observer.set_trace_rules(1, vec![rule("shop")], None);
+    assert_eq!((observer.outdated_trace_rules(), level()), (None, TRACE_CALLS));
+    observer.outdate_trace_rules();
+    let slow = observer.outdated_trace_rules().expect("there are others");
+    observer.outdate_trace_rules();
+    let quick = observer.outdated_trace_rules().expect("there are others again");
+    observer.set_trace_rules(quick, vec![rule("back")], None);
+    assert_eq!((observer.outdated_trace_rules(), level()), (None, 0));
+    observer.set_trace_rules(slow, vec![rule("shop")], None);
+    assert_eq!((observer.outdated_trace_rules(), level()), (None, 0));
+    observer.outdate_trace_rules();
+    let last = observer.outdated_trace_rules().expect("there are others");
+    observer.set_trace_rules(last, Vec::new(), None);
+    assert_eq!((observer.outdated_trace_rules(), level()), (None, 0));
+}

@@ -20,7 +20,7 @@ pub const TABLES: &[(&str, &[&str])] = &[
     ("wrh$_current_block_server", &[]),
     ("wrh$_ges_statistics", &["name"]),
     ("wrh$_sqlstat", &["sql_id"]),
-    ("wrh$_seg_stat", &["owner", "object_name", "object_type", "obj", "statistic_name"]),
+    (SEGMENTS, &["owner", "object_name", "object_type", "obj", "statistic_name"]),
     ("wrh$_rowcache_summary", &["parameter"]),
     ("wrh$_sequences", &["sequence_owner", "sequence_name"]),
     ("wrh$_librarycache", &["namespace"]),
@@ -29,6 +29,10 @@ pub const TABLES: &[(&str, &[&str])] = &[
     ("wrh$_latch", &["name"]),
     ("wrh$_waitstat", &["class"]),
 ];
+
+/// The one of segments, and what says there how one is called.
+const SEGMENTS: &str = "wrh$_seg_stat";
+const NAMES: [&str; 3] = ["owner", "object_name", "object_type"];
 
 /// The few. What a statement has cost stands under the plan that it has at the
 /// moment, and goes with it to the next: only the sum over its plans can be subtracted.
@@ -277,6 +281,35 @@ impl Table {
         let rows: Vec<Row> = rows_of(end).into_iter().map(subtract).collect();
         (!rows.is_empty()).then_some(Table { columns, rows })
     }
+}
+
+/// The rows of segments, each under the last name that a snapshot has of it: one that was dropped
+/// before the end has none there, and one that was renamed has two.
+fn under_last_names(fetched: &Fetched) -> Fetched {
+    let mut out = fetched.clone();
+    let ([Some(owner), Some(name), Some(kind)], Some(obj)) =
+        (NAMES.map(|name| fetched.place(name)), fetched.place("obj"))
+    else {
+        return out;
+    };
+    let places = [owner, name, kind];
+    let mut last: BTreeMap<&str, (i64, &[Option<String>])> = BTreeMap::new();
+    for row in &fetched.rows {
+        let of = fetched.value(row, "obj").zip(fetched.number(row, "snap_id"));
+        let Some((obj, snap_id)) = of.filter(|_| fetched.value(row, "object_name").is_some())
+        else {
+            continue;
+        };
+        if last.get(obj).is_none_or(|(known, _)| *known < snap_id) {
+            last.insert(obj, (snap_id, row.as_slice()));
+        }
+    }
+    for row in &mut out.rows {
+        let named = row.get(obj).and_then(Option::as_deref).and_then(|obj| last.get(obj));
+        let Some((_, named)) = named else { continue };
+        places.into_iter().for_each(|at| row[at].clone_from(&named[at]));
+    }
+    out
 }
 
 /// What a row is about, and its counters.
@@ -564,6 +597,8 @@ fn work(input: &Input, from: &SnapshotRow, to: &SnapshotRow) -> Work {
         let fetched = input.tables.get(*name)?;
         let (begin, end) = (from.snap_id, to.snap_id);
         let only_grows = *name == "wrh$_osstat";
+        let named = (*name == SEGMENTS).then(|| under_last_names(fetched));
+        let fetched = named.as_ref().unwrap_or(fetched);
         let table = Table::between(fetched, keys, only_grows, to.instance, begin, end)?;
         Some((*name, table))
     });

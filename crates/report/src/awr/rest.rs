@@ -36,9 +36,7 @@ fn captured(work: &Work, title: &str, sum: f64) -> Option<String> {
     let what = title.trim_start_matches("Segments by ");
     let (all, part) = (count(total), percent(sum, total));
     let rest = match title {
-        "Segments by Physical Reads" => {
-            ": blocks that were read before their first use are no segment's yet"
-        }
+        "Segments by Physical Reads" => ": undo, and maps of whole files, are no segment's",
         _ => "",
     };
     Some(format!("Total {what}: {all}. Captured segments account for {part} %{rest}."))

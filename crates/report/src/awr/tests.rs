@@ -223,6 +223,27 @@ fn a_statement_does_not_begin_anew_with_another_plan() {
 }
 
 #[test]
+fn a_segment_keeps_the_name_that_a_snapshot_has_of_it() {
+    let mut input = input();
+    let rows =
+        "snap_id | instance_number | owner | object_name | object_type | obj | statistic_name | value
+        1 | 1 | public | gone | TABLE | 7 | logical reads | 100
+        2 | 1 | | | | 7 | logical reads | 150
+        1 | 1 | public | old | TABLE | 8 | logical reads | 10
+        2 | 1 | public | new | TABLE | 8 | logical reads | 30
+        2 | 1 | | | | 9 | logical reads | 5";
+    input.tables.insert("wrh$_seg_stat".to_owned(), fetched(rows));
+    let interval = Interval::new(&input, 1, 2, Some(1)).expect("a report");
+    let table = interval.works[0].table("wrh$_seg_stat").expect("segments");
+    let told = |row: &Row| (row.keys[1].clone(), table.added(row, "value"));
+    let all: Vec<_> = table.rows.iter().map(told).collect();
+    let expected = [("gone", 50.0), ("new", 20.0), ("", 5.0)];
+    assert_eq!(all, expected.map(|(name, added)| (name.to_owned(), added)));
+    let text = report_text(&interval, false);
+    assert!(text.contains("** MISSING: 9 **") && !text.contains("MISSING: 7"), "{text}");
+}
+
+#[test]
 fn what_is_not_counted_is_not_shown() {
     let mut input = input();
     for table in ["wrh$_seg_stat", "wrh$_sqlstat", "wrh$_gc_wait_split", "wrh$_sys_time_model"] {

@@ -1,5 +1,6 @@
 //! Rules about blocks that instances send each other: what a wait for one consisted of.
 
+use super::database::segment_name;
 use super::statements::users;
 use super::{Case, Finding, ms_each};
 use crate::awr::SPLIT;
@@ -338,7 +339,7 @@ fn hot_objects(case: &Case<'_>) -> Vec<(String, f64)> {
         if !WANTED.contains(&row.keys[4].as_str()) {
             continue;
         }
-        let name = format!("{} {}.{}", row.keys[2].to_lowercase(), row.keys[0], row.keys[1]);
+        let name = segment_name(row);
         let value = table.added(row, "value");
         match all.iter_mut().find(|(known, _)| *known == name) {
             Some((_, sum)) => *sum += value,

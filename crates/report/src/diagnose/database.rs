@@ -158,10 +158,18 @@ fn segments(case: &Case<'_>, statistics: &[&str]) -> Vec<(String, f64)> {
         true => table.added(row, "value"),
         false => 0.0,
     };
-    let name = |row: &crate::awr::Row| {
-        format!("{} {}.{}", row.keys[2].to_lowercase(), row.keys[0], row.keys[1])
-    };
-    table.top(value).into_iter().map(|row| (name(row), value(row))).collect()
+    table.top(value).into_iter().map(|row| (segment_name(row), value(row))).collect()
+}
+
+/// What a row of a segment is about, in words.
+pub(super) fn segment_name(row: &crate::awr::Row) -> String {
+    match &row.keys[..4] {
+        [owner, name, _, obj] if owner.is_empty() && name.is_empty() => {
+            format!("object {obj}, which is no more")
+        }
+        [owner, name, kind, ..] => format!("{} {owner}.{name}", kind.to_lowercase()),
+        _ => String::new(),
+    }
 }
 
 /// Rows that others have locked.

@@ -131,13 +131,18 @@ fn temp_oid(schema: &str) -> i64 {
     0x7000_0000 + instance * 0x0100_0000 + session % 0x0100_0000
 }
 
+/// The OID of a schema; 0: there is none of that name.
+fn schema_oid(known: &Schemas, schema: &str) -> i64 {
+    let system = SYSTEM_SCHEMAS.iter().find(|(name, _)| *name == schema).map(|(_, oid)| *oid);
+    let own = || known.find(schema).map(|found| i64::from(found.obj.0));
+    let temporary = || is_temporary(schema).then(|| temp_oid(schema));
+    system.or_else(own).or_else(temporary).unwrap_or(0)
+}
+
 impl Catalog {
     /// The OID of a schema.
     pub(crate) fn schema_oid(&self, schema: &str) -> i64 {
-        let system = SYSTEM_SCHEMAS.iter().find(|(name, _)| *name == schema).map(|(_, oid)| *oid);
-        let own = || self.schemas.find(schema).map(|found| i64::from(found.obj.0));
-        let temporary = || is_temporary(schema).then(|| temp_oid(schema));
-        system.or_else(own).or_else(temporary).unwrap_or(0)
+        schema_oid(&self.schemas, schema)
     }
 
     /// All schemas: OID, name, number of the owner.
@@ -526,10 +531,12 @@ impl Session {
     async fn finish_rows(&mut self, view: &str, rows: &mut Rows) -> Result<()> {
         match view {
             "v$segment_statistics" => Box::pin(self.name_segments(rows)).await?,
-            "v$session" => Box::pin(self.name_schemas("schemaname", rows)).await?,
+            "v$session" => Box::pin(self.name_schemas(["schemaname", "schema#"], rows)).await?,
             "v$sql" | "v$sqlarea" => {
-                Box::pin(self.name_schemas("parsing_schema_name", rows)).await?;
+                let columns = ["parsing_schema_name", "parsing_schema_id"];
+                Box::pin(self.name_schemas(columns, rows)).await?;
             }
+            "v$sql_plan" => Box::pin(self.name_plan_objects(rows)).await?,
             "v$transaction" => self.tell_start_times(rows),
             _ => {}
         }
@@ -547,7 +554,9 @@ impl Session {
             "v$session" => (&["sql_text"], "username"),
             "v$sql" | "v$sqlarea" | "v$sqlstats" => (&["sql_text", "sql_fulltext"], "parsing_user"),
             "v$sqltext" => (&["sql_text"], "parsing_user"),
-            "v$sql_plan" => (&["access_predicates", "filter_predicates"], "parsing_user"),
+            "v$sql_plan" => {
+                (&["access_predicates", "filter_predicates", "projection"], "parsing_user")
+            }
             _ => return Ok(()),
         };
         if self.is_superuser().await? {

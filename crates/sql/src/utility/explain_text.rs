@@ -4,7 +4,7 @@
 //! that was asked for, zero or not. What it must never do: show what was not measured.
 
 use super::explain::ExplainOptions;
-use query::explain::{Actual, Detail, Estimate, Step, Visits};
+use query::explain::{Actual, Detail, Estimate, Operator, Step, Visits};
 
 /// A statement explained.
 #[derive(Default)]
@@ -177,7 +177,11 @@ fn step_json(step: &Step, depth: usize, options: &ExplainOptions) -> String {
         ("Detail".to_owned(), quoted(&step.text)),
     ];
     if let Some(names) = &step.names {
-        members.push(("Relation Name".to_owned(), quoted(&names.table)));
+        let label = match step.operator {
+            Operator::FunctionScan => "Function Name",
+            _ => "Relation Name",
+        };
+        members.push((label.to_owned(), quoted(&names.table)));
         members.extend(names.index.iter().map(|name| ("Index Name".to_owned(), quoted(name))));
     }
     members.extend(step.details.iter().map(|(label, text)| ((*label).to_owned(), quoted(text))));

@@ -9,7 +9,7 @@ use crate::ddl::is_temporary;
 use crate::parse::{MaintainedTable, Maintenance};
 use crate::session::Session;
 use crate::{PgError, Result, Severity};
-use kernel::dict::{self, NewStats, TableDef};
+use kernel::dict::{self, ExprStats, NewStats, TableDef};
 use kernel::table::{self, LockWait};
 use kernel::txn::{Holder, Isolation, Snapshot, TmMode, Transaction, analyze_resource};
 use observe::{Ctx, Operation, Target};
@@ -72,6 +72,16 @@ pub(crate) async fn gather(
         // Sorting takes a while: others shall not wait for all of it.
         tokio::task::yield_now().await;
     }
+    let mut exprs = Vec::new();
+    // Who names columns asks for no more than those.
+    let computed = if positions.len() == def.columns.len() { &def.computed[..] } else { &[] };
+    for index in computed {
+        let known = sample.expressions(def, index, rows).into_iter().enumerate();
+        let index = index.obj;
+        exprs.extend(known.map(|(place, values)| ExprStats { index, place, values }));
+        ctx.check_interrupt()?;
+        tokio::task::yield_now().await;
+    }
     operation.end(ctx);
     let new = NewStats {
         rows,
@@ -81,6 +91,7 @@ pub(crate) async fn gather(
         at_us: ctx.env.wall_us(),
         automatic,
         columns,
+        exprs,
     };
     Ok((new, seen))
 }

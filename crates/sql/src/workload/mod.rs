@@ -18,6 +18,7 @@ mod timer;
 mod traces;
 
 pub use timer::keep_snapshots;
+pub(crate) use traces::read_newest_rules;
 pub use traces::{RuleCall, TracedSessions};
 
 use crate::session::Session;

@@ -284,7 +284,7 @@ fn sql_stat(columns: &[Column], dbid: &str) -> HistView {
 }
 
 /// What is counted of segments, and the field's name of the column.
-const DONE: [(&str, &str); 11] = [
+const DONE: [(&str, &str); 12] = [
     ("logical reads", "logical_reads"),
     ("buffer busy waits", "buffer_busy_waits"),
     ("db block changes", "db_block_changes"),
@@ -296,6 +296,7 @@ const DONE: [(&str, &str); 11] = [
     ("gc cr blocks received", "gc_cr_blocks_received"),
     ("gc current blocks received", "gc_cu_blocks_received"),
     ("gc buffer busy", "gc_buffer_busy"),
+    ("physical read requests", "physical_read_requests"),
 ];
 
 /// What was added to a number of a segment.

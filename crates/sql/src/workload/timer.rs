@@ -1,12 +1,13 @@
 //! Snapshots without being asked: a thread of each instance looks whether one is due, and whether
 //! its samples of sessions must be kept before that, because the memory for them is nearly full. It
-//! also reads which traces are on for many sessions, when told that others are.
+//! also reads which traces are on for many sessions, when told that others are and nobody has logged
+//! on since.
 //!
 //! What it promises: one instance takes it for all; when that one dies, whichever comes next does.
 //! What it must never do: take one while the instance closes.
 
 use super::take::{Taken, keep_samples, take};
-use super::traces::read_rules;
+use super::traces::try_read_rules;
 use kernel::instance::Instance;
 use observe::{AlertLevel, Ctx, SessionKind, WaitEvent};
 use std::sync::{Arc, Weak};
@@ -34,13 +35,7 @@ pub async fn keep_snapshots(instance: Weak<Instance>) {
         if instance.is_closing() {
             return;
         }
-        if instance.observer.takes_trace_rules()
-            && let Err(error) = read_rules(&instance, &ctx).await
-            && !instance.is_closing()
-        {
-            instance.observer.outdate_trace_rules();
-            ctx.alert(AlertLevel::Warning, format!("read what is to be traced: {error}"));
-        }
+        try_read_rules(&instance, &ctx).await;
         let interval_s = instance.params.awr_snapshot_interval();
         let interval_us = i64::try_from(interval_s).unwrap_or(i64::MAX).saturating_mul(1_000_000);
         let now_us = ctx.env.wall_us();

@@ -1,9 +1,13 @@
 //! Traces that are on for every session of a service, a module or a client, on all instances, or of
 //! one instance: `dbms_monitor.serv_mod_act_trace_enable` and its like, and `dba_enabled_traces`.
 //!
-//! What it promises: what is on stays on until it is switched off, restarts included; an instance
-//! that is told follows within two seconds. What it must never do: let anybody but a superuser
-//! trace others.
+//! What it promises: what is on stays on until it is switched off, restarts included; when a call has
+//! returned, a session that logs on to any instance follows it from its beginning, and those open
+//! on other instances within two seconds. What it must never do: let anybody but a superuser trace
+//! others.
+//!
+//! As with definitions, the others are told that what they know is old before the call returns, and
+//! whoever needs it next reads it.
 
 use super::statements::Statements;
 use crate::session::Session;
@@ -12,7 +16,9 @@ use futures::future::LocalBoxFuture;
 use kernel::gcs::CallKind;
 use kernel::instance::Instance;
 use kernel::row::Value;
-use observe::{Ctx, TRACE_BINDS, TRACE_CALLS, TRACE_WAITS, TraceRule, WaitEvent};
+use observe::{
+    AlertLevel, Ctx, SessionKind, TRACE_BINDS, TRACE_CALLS, TRACE_WAITS, TraceRule, WaitEvent,
+};
 use std::sync::Arc;
 
 /// The sessions that a rule is about; `None`: any.
@@ -162,21 +168,37 @@ fn rule_of(row: &[Value], instance: &str) -> Option<TraceRule> {
     })
 }
 
-/// Reads what is on, and follows it.
+/// A session begins: it shall be traced by what is on now, wherever that was switched on.
+pub(crate) async fn read_newest_rules(instance: &Arc<Instance>) {
+    if instance.observer.outdated_trace_rules().is_some() {
+        // The reader is the superuser, as whom the session must not appear.
+        let ctx = instance.observer.ctx(SessionKind::Background, "trace rules");
+        try_read_rules(instance, &ctx).await;
+    }
+}
+
+/// Reads what is on, if that is not known; what fails is tried again by whoever comes next.
+pub(super) async fn try_read_rules(instance: &Arc<Instance>, ctx: &Ctx) {
+    if let Err(error) = read_rules(instance, ctx).await
+        && !instance.is_closing()
+    {
+        ctx.alert(AlertLevel::Warning, format!("read what is to be traced: {error}"));
+    }
+}
+
+/// Reads what is on, if that is not known, and follows it.
 ///
 /// # Errors
 /// What reading the table fails with.
-pub(super) fn read_rules<'a>(
-    instance: &'a Arc<Instance>,
-    ctx: &'a Ctx,
-) -> LocalBoxFuture<'a, Result<()>> {
+fn read_rules<'a>(instance: &'a Arc<Instance>, ctx: &'a Ctx) -> LocalBoxFuture<'a, Result<()>> {
     Box::pin(async move {
+        let Some(number) = instance.observer.outdated_trace_rules() else { return Ok(()) };
         let mut statements = Statements::new(instance, ctx).await?;
         statements.begin();
         let rules = statements.rules(&format!("skein{}", instance.me)).await;
         let rules = statements.end(rules).await?;
         let most = instance.params.max_dump_file_size();
-        instance.observer.set_trace_rules(rules, (most > 0).then_some(most));
+        instance.observer.set_trace_rules(number, rules, (most > 0).then_some(most));
         Ok(())
     })
 }

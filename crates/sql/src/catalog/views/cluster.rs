@@ -2,15 +2,50 @@
 //! and enqueues, messages.
 
 use super::int4;
-use super::registry::{Make, views};
+use super::registry::{Column, Make, columns, views};
 use crate::catalog::rows::Shape::{Float8, Int4, Int8, Text};
 use crate::catalog::rows::{Rows, int, text};
-use block::{InstanceNo, Mode};
+use block::{Dba, InstanceNo, Mode};
 use kernel::gcs::{CrCount, EnqueueRow, GesMode, MessageClass, ReceivedTotals, Resource};
 use kernel::instance::Instance;
 use kernel::row::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+/// What `v$ges_enqueue` has, and of some of its rows `v$ges_blocking_enqueue`.
+const ENQUEUE: &[Column] = columns! {
+    handle: Text, "The row, in hexadecimal: number of the owner, and of the enqueue.";
+    resource_name1: Text, "The enqueue in hexadecimal: `[id1][id2],[type]`.";
+    resource_name2: Text, "The same in decimal: `id1,id2,type`.";
+    grant_level: Text, "What the owner has: KJUSERNL nothing, KJUSERCR row share (SS), \
+        KJUSERCW row exclusive (SX), KJUSERPR share (S), KJUSERPW share row exclusive (SSX), \
+        KJUSEREX exclusive (X).";
+    request_level: Text, "What it waits for; KJUSERNL: nothing.";
+    which_queue: Int4, "1: among those who have what they want; 2: among those who wait.";
+    state: Text, "`GRANTED`; `OPENING`: the owner waits for a first right; `CONVERTING`: for \
+        more than it has.";
+    owner_node: Int4, "The instance that has or wants it.";
+    master_node: Int4, "The instance that masters it; a transaction's is its own.";
+    blocked: Int4, "1 if the owner waits.";
+    blocker: Int4, "1 if another instance waits for what the owner has.";
+    pid: Int4, "Always NULL: an instance has a right for all its sessions; `gv$lock` names them.";
+    transaction_id0: Int8, "Always NULL, for the same reason.";
+    transaction_id1: Int8, "Always NULL, for the same reason.";
+    group_id: Int4, "Always NULL, for the same reason.";
+    open_opt_deadlock: Int4, "Always 1: who waits is looked at for deadlocks.";
+    open_opt_persistent: Int4, "Always 0: an enqueue goes when nobody has or wants it.";
+    open_opt_process_owned: Int4, "Always 0: the instance owns it.";
+    open_opt_no_xid: Int4, "Always 1: no transaction is known with it.";
+    convert_opt_getvalue: Int4, "Always 0: an enqueue has no value.";
+    convert_opt_putvalue: Int4, "Always 0, for the same reason.";
+    convert_opt_novalue: Int4, "Always 1, for the same reason.";
+    convert_opt_dubvalue: Int4, "Always 0, for the same reason.";
+    convert_opt_noqueue: Int4, "Always 0: who need not wait asks for nothing that it would wait for.";
+    convert_opt_express: Int4, "Always 0: requests have turns.";
+    convert_opt_nodeadlockwait: Int4, "Always 0: every wait is looked at.";
+    convert_opt_nodeadlockblock: Int4, "Always 0: every holder is looked at.";
+    ast_event0: Int4, "Always 0: an answer is a message.";
+};
 
 views! {
     "v$cr_block_server", Make::Local(cr_block_server), "What others asked this instance for to \
@@ -21,15 +56,26 @@ views! {
         data_requests: Int8, "For consistent copies of blocks.";
         undo_requests: Int8, "For undo blocks.";
         tx_requests: Int8, "For states of transactions, which stand in headers of undo segments.";
+        other_requests: Int8, "Always 0: nothing else is asked for.";
         current_results: Int8, "Copies of which nothing had to be taken back.";
+        private_results: Int8, "Always 0: every reader of the same snapshot may use a copy.";
         zero_results: Int8, "Copies of which changes were taken back, all that was needed.";
-        light_works: Int8, "Copies sent unfinished, because finishing them would have meant reading \
-            undo; the asker goes on.";
+        disk_read_results: Int8, "Always 0: a copy is made of what is in memory, or sent unfinished.";
         fail_results: Int8, "Requests that met no right to the block here; the master was asked.";
+        stale: Int8, "Always 0: what is asked for anew gets another number, and the old answer is \
+            not waited for.";
         fairness_down_converts: Int8, "Blocks held to be changed that became shared, because they \
             were asked for often and not changed.";
+        fairness_clears: Int8, "Always NULL: how often a block was asked for is forgotten, \
+            uncounted, when it is changed.";
+        free_gc_elements: Int8, "Always NULL: the right to a block is kept in its buffer.";
         flushes: Int8, "Copies that waited for the log writer.";
+        flushes_queued: Int8, "The same: each is put before the log writer at once.";
+        flush_queue_full: Int8, "Always 0: any number can wait for it.";
         flush_max_time: Int8, "Microseconds of the longest such wait.";
+        light_works: Int8, "Copies sent unfinished, because finishing them would have meant reading \
+            undo; the asker goes on.";
+        errors: Int8, "Always 0: what cannot be served is a failed request.";
     }
     "v$current_block_server", Make::Local(current_block_server), "Blocks that this instance gave to \
         others in their newest version, by how long that took it; one row. `pin`: until users here \
@@ -53,6 +99,11 @@ views! {
         write100: Int8, "10 to 100 ms.";
         write1000: Int8, "100 ms to 1 s.";
         write10000: Int8, "1 s and more.";
+        cleandc: Int8, "Always NULL: rights that were given up are not counted by what for.";
+        rcvdc: Int8, "Always NULL, for the same reason.";
+        queuedc: Int8, "Always NULL, for the same reason.";
+        evictdc: Int8, "Always NULL, for the same reason.";
+        writedc: Int8, "Always NULL, for the same reason.";
     }
     "v$ges_statistics", Make::Local(ges_statistics), "Messages of the block service (`gcs`), the \
         enqueue service (`ges`), and of transactions and memberships (names of our own)." {
@@ -67,34 +118,9 @@ views! {
     }
     "v$ges_enqueue", Make::Local(ges_enqueue), "Enqueues that this instance masters, with what each \
         instance has and wants of them; and what this one has and wants of others' enqueues, and \
-        of transactions of other instances." {
-        resource_name1: Text, "The enqueue in hexadecimal: `[id1][id2],[type]`.";
-        resource_name2: Text, "The same in decimal: `id1,id2,type`.";
-        grant_level: Text, "What the owner has: KJUSERNL nothing, KJUSERCR row share (SS), \
-            KJUSERCW row exclusive (SX), KJUSERPR share (S), KJUSERPW share row exclusive (SSX), \
-            KJUSEREX exclusive (X).";
-        request_level: Text, "What it waits for; KJUSERNL: nothing.";
-        which_queue: Int4, "1: among those who have what they want; 2: among those who wait.";
-        state: Text, "`GRANTED`; `OPENING`: the owner waits for a first right; `CONVERTING`: for \
-            more than it has.";
-        owner_node: Int4, "The instance that has or wants it.";
-        master_node: Int4, "The instance that masters it; a transaction's is its own.";
-        blocked: Int4, "1 if the owner waits.";
-        blocker: Int4, "1 if another instance waits for what the owner has.";
-    }
+        of transactions of other instances." {} + ENQUEUE {}
     "v$ges_blocking_enqueue", Make::Local(ges_blocking_enqueue), "Those rows of `v$ges_enqueue` \
-        whose owner waits, or is waited for." {
-        resource_name1: Text, "As in `v$ges_enqueue`.";
-        resource_name2: Text, "As in `v$ges_enqueue`.";
-        grant_level: Text, "As in `v$ges_enqueue`.";
-        request_level: Text, "As in `v$ges_enqueue`.";
-        which_queue: Int4, "As in `v$ges_enqueue`.";
-        state: Text, "As in `v$ges_enqueue`.";
-        owner_node: Int4, "The instance that has or wants it.";
-        master_node: Int4, "The instance that masters it; a transaction's is its own.";
-        blocked: Int4, "1 if the owner waits.";
-        blocker: Int4, "1 if another instance waits for what the owner has.";
-    }
+        whose owner waits, or is waited for." {} + ENQUEUE {}
     "v$ges_resource", Make::Local(ges_resource), "The enqueues of `v$ges_enqueue`, one row each." {
         resource_name: Text, "The enqueue, as `v$ges_enqueue.resource_name1` has it.";
         on_convert_q: Int4, "1 if an instance waits for it.";
@@ -103,6 +129,7 @@ views! {
     }
     "v$gc_element", Make::Local(gc_element), "Blocks to which this instance has or wants a right, or \
         of which it keeps an image of the past." {
+        gc_element_addr: Text, "Its name where `v$bh.lock_element_addr` has it.";
         gc_element_name: Text, "The block: file and number.";
         mode_held: Int4, "0 none, 3 to read, perhaps elsewhere too, 5 to change.";
         master_node: Int4, "The instance that masters the block.";
@@ -133,19 +160,29 @@ views! {
 fn cr_block_server(instance: &Arc<Instance>, rows: &mut Rows) {
     let served = instance.node.served();
     let requests = [CrCount::Data, CrCount::Undo, CrCount::UndoHeader];
-    let outcomes = [
-        CrCount::Current,
-        CrCount::Zero,
-        CrCount::LightWorks,
-        CrCount::Fail,
-        CrCount::FairnessDownConverts,
-        CrCount::Flushes,
-        CrCount::FlushMaxUs,
-    ];
-    let of = |what: &CrCount| served.cr(*what);
-    let current = of(&CrCount::CurrentRequests);
-    let mut row = vec![int(requests.iter().map(of).sum::<u64>()), int(current)];
-    row.extend(requests.iter().chain(&outcomes).map(|what| int(of(what))));
+    let of = |what: CrCount| int(served.cr(what));
+    let none = || int(0);
+    let sum: u64 = requests.iter().map(|what| served.cr(*what)).sum();
+    let mut row = vec![int(sum), of(CrCount::CurrentRequests)];
+    row.extend(requests.map(of));
+    row.extend([
+        none(),
+        of(CrCount::Current),
+        none(),
+        of(CrCount::Zero),
+        none(),
+        of(CrCount::Fail),
+        none(),
+        of(CrCount::FairnessDownConverts),
+        Value::Null,
+        Value::Null,
+        of(CrCount::Flushes),
+        of(CrCount::Flushes),
+        none(),
+        of(CrCount::FlushMaxUs),
+        of(CrCount::LightWorks),
+        none(),
+    ]);
     rows.push(row);
 }
 
@@ -154,7 +191,8 @@ fn current_block_server(instance: &Arc<Instance>, rows: &mut Rows) {
     // The field has one column below a millisecond.
     let [fastest, fast, writes @ ..] = served.writes();
     let times = served.pins().into_iter().chain(served.flushes());
-    rows.push(times.chain([fastest + fast]).chain(writes).map(int).collect());
+    let counted = times.chain([fastest + fast]).chain(writes).map(int);
+    rows.push(counted.chain([const { Value::Null }; 5]).collect());
 }
 
 #[allow(clippy::cast_precision_loss)] // what is shown as a double is not exact beyond 2^53
@@ -218,7 +256,9 @@ fn enqueue(row: &EnqueueRow) -> Vec<Value> {
         (Some(_), GesMode::Null) => "OPENING",
         (Some(_), _) => "CONVERTING",
     };
-    vec![
+    let type_number = u16::from_be_bytes(row.resource.kind);
+    let mut values = vec![
+        text(format!("{:04X}{type_number:04X}{id1:08X}{id2:08X}", row.owner.0)),
         resource_name(row.resource),
         text(format!("{id1},{id2},{kind}")),
         level(row.granted),
@@ -229,7 +269,12 @@ fn enqueue(row: &EnqueueRow) -> Vec<Value> {
         int4(row.master.0),
         flag(row.requested.is_some()),
         flag(row.is_blocker),
-    ]
+    ];
+    values.extend([const { Value::Null }; 4]);
+    // From `open_opt_deadlock` on.
+    let options = [1, 0, 0, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0];
+    values.extend(options.map(Value::Int4));
+    values
 }
 
 fn ges_enqueue(instance: &Arc<Instance>, rows: &mut Rows) {
@@ -254,9 +299,15 @@ fn ges_resource(instance: &Arc<Instance>, rows: &mut Rows) {
     }
 }
 
+/// The name of a block where the field shows an address.
+pub(super) fn element_address(dba: Dba) -> Value {
+    text(format!("{:016X}", dba.to_u64()))
+}
+
 fn gc_element(instance: &Arc<Instance>, rows: &mut Rows) {
     for row in instance.node.element_rows() {
         rows.push(vec![
+            element_address(row.dba),
             text(row.dba.to_string()),
             int4(match row.mode {
                 Mode::N => 0,

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// What was waited for.
-const EVENT: &[Column] = columns! {
+pub(super) const EVENT: &[Column] = columns! {
     event: Text, "The event.";
     event_id: Int8, "Number of the event that stays, as in `v$event_name`.";
     wait_class_id: Int8, "The field's identifier of its class.";
@@ -20,7 +20,7 @@ const EVENT: &[Column] = columns! {
 };
 
 /// Waits of one event.
-const TOTALS: &[Column] = columns! {
+pub(super) const TOTALS: &[Column] = columns! {
     total_waits: Int8, "Waits.";
     total_timeouts: Int8, "Waits that ended because their time was over.";
     time_waited: Int8, "Hundredths of a second waited.";
@@ -105,13 +105,13 @@ fn event_name(_: &Arc<Instance>, rows: &mut Rows) {
 }
 
 /// The columns of [`EVENT`].
-fn named(event: WaitEvent) -> [Value; 5] {
+pub(super) fn named(event: WaitEvent) -> [Value; 5] {
     let class = event.class();
     [text(event.name()), int(event.id()), int(class.id()), int4(class.number()), text(class.name())]
 }
 
 /// The columns of [`TOTALS`].
-fn totals(t: &EventTotals) -> [Value; 8] {
+pub(super) fn totals(t: &EventTotals) -> [Value; 8] {
     [
         int(t.waits),
         int(t.timeouts),

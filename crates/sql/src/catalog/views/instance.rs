@@ -7,6 +7,7 @@ use crate::catalog::rows::{Rows, int, opt_text, text};
 use block::BLOCK_BYTES;
 use kernel::instance::Instance;
 use kernel::row::Value;
+use observe::SqlId;
 use std::sync::Arc;
 
 const PARAMETER: &[Column] = columns! {
@@ -20,6 +21,12 @@ const PARAMETER: &[Column] = columns! {
     ismodified: Text, "`SYSTEM_MOD`: `ALTER SYSTEM` has changed it since the start; else `FALSE`.";
     issys_modifiable: Text, "Whether `ALTER SYSTEM` changes it at once: `IMMEDIATE`, or `FALSE`.";
     isses_modifiable: Text, "`TRUE`: a session can have a value of its own; else `FALSE`.";
+    isinstance_modifiable: Text, "`TRUE`: `ALTER SYSTEM` changes it on each instance by itself; \
+        `FALSE`: it cannot be changed.";
+    isadjusted: Text, "`FALSE`: a value that cannot be is refused, and no other taken.";
+    isdeprecated: Text, "`FALSE`: what is not wanted any more is no parameter.";
+    update_comment: Text, "Always NULL: the comment of `ALTER SYSTEM` is not kept.";
+    hash: Int8, "A number made from its name.";
     description: Text, "What it does.";
 };
 
@@ -146,6 +153,11 @@ fn parameters(instance: &Arc<Instance>, rows: &mut Rows) {
             text(if p.is_altered { "SYSTEM_MOD" } else { "FALSE" }),
             text(p.system_modifiable),
             truth(p.session_modifiable),
+            truth(p.system_modifiable == "IMMEDIATE"),
+            truth(false),
+            truth(false),
+            Value::Null,
+            int(SqlId::of(p.name).hash_value()),
             text(p.description),
         ]);
     }
@@ -181,6 +193,11 @@ fn fixed_parameters(instance: &Arc<Instance>, rows: &mut Rows) {
             text("FALSE"),
             text("FALSE"),
             truth(false),
+            truth(false),
+            truth(false),
+            truth(false),
+            Value::Null,
+            int(SqlId::of(name).hash_value()),
             text(description),
         ]);
     }

@@ -18,6 +18,8 @@ const COUNTS: &[Column] = columns! {
     sleeps: Int8, "Those that slept until it was free.";
     spin_gets: Int8, "Misses that got it by trying again, without a sleep.";
     wait_time: Int8, "Microseconds slept.";
+    immediate_gets: Int8, "Always 0: who asks for a latch waits for it.";
+    immediate_misses: Int8, "Always 0, for the same reason.";
 };
 
 views! {
@@ -55,8 +57,8 @@ fn all(instance: &Arc<Instance>) -> Vec<(&'static str, Vec<LatchCounts>)> {
     list.rows()
 }
 
-fn counts(of: &LatchCounts) -> [Value; 5] {
-    [of.gets, of.misses, of.sleeps, of.spin_gets, of.wait_us].map(int)
+fn counts(of: &LatchCounts) -> [Value; 7] {
+    [of.gets, of.misses, of.sleeps, of.spin_gets, of.wait_us, 0, 0].map(int)
 }
 
 fn latches(instance: &Arc<Instance>, rows: &mut Rows) {

@@ -1,7 +1,7 @@
 //! Locks and transactions: who has them, and who waits for them.
 
 use super::registry::{Column, Make, SessionView, columns, views};
-use super::session::{process_address, transaction_address};
+use super::session::{process, process_address, transaction_address};
 use super::{int4, wall};
 use crate::Result;
 use crate::catalog::rows::Shape::{Int4, Int8, Text, Timestamptz};
@@ -35,6 +35,8 @@ views! {
     "v$lock", Make::Local(locks), "Locks that sessions of this instance hold or wait for. Modes: 0 \
         none, 2 row share (SS), 3 row exclusive (SX), 4 share (S), 5 share row exclusive (SSX), 6 \
         exclusive (X)." {
+        addr: Text, "Of `TX`: the transaction, as `v$transaction.addr` has it; else as `kaddr`.";
+        kaddr: Text, "The lock, as `v$session.lockwait` has it of who waits for it.";
         sid: Int4, "The session; NULL: of a session outside of transactions, or of none.";
         type: Text, "`TM`: a table; `TX`: a transaction, and with it the rows it has changed; \
             `UL`, `UP`: a lock that users name; `UN`, `AN`: the turns of those who notify or \
@@ -57,6 +59,8 @@ views! {
         object_id: Int8, "The table.";
         session_id: Int4, "The session.";
         oracle_username: Text, "Who has logged on there.";
+        os_user_name: Text, "Whom its client's process runs as, as `v$session.osuser` has it.";
+        process: Text, "The number of that process, as `v$session.process` has it.";
         locked_mode: Int4, "How the table is locked, as in `v$lock`.";
     }
     "v$transaction", Make::Local(transactions), "Transactions of this instance's sessions that have \
@@ -131,6 +135,25 @@ fn tm_number(mode: TmMode) -> i32 {
 /// The lock of a transaction as `v$lock` names it.
 fn tx_ids(xid: Xid) -> [Value; 2] {
     [int(u64::from(xid.usn) << 16 | u64::from(xid.slot)), int(xid.seq)]
+}
+
+/// The name of a lock where the field shows an address: its type and numbers, in hexadecimal.
+fn lock_address(kind: [u8; 2], id1: u64, id2: u64) -> Value {
+    text(format!("{:04X}{id1:08X}{id2:012X}", u16::from_be_bytes(kind)))
+}
+
+fn tx_address(xid: Xid) -> Value {
+    lock_address(*b"TX", u64::from(xid.usn) << 16 | u64::from(xid.slot), u64::from(xid.seq))
+}
+
+/// The lock that a session waits for, as [`lock_address`] has it.
+pub(super) fn lock_wait(session: &SessionRow) -> Value {
+    let wait = &session.wait;
+    let of_lock = wait.event.filter(|event| wait.waiting && enqueue_of(*event).is_some());
+    of_lock.map_or(Value::Null, |_| {
+        let [.., high, low, _, _] = wait.p[0].to_be_bytes();
+        lock_address([high, low], wait.p[1], wait.p[2])
+    })
 }
 
 /// The sessions of an instance, and what they work as.
@@ -212,7 +235,10 @@ fn table_locks(known: &Known<'_>, rows: &mut Rows) {
             _ => 0,
         };
         let Resource { kind, id1, id2 } = row.resource;
+        let address = lock_address(kind, u64::from(id1), u64::from(id2));
         rows.push(vec![
+            address.clone(),
+            address,
             sid_of(session),
             text(kind.map(char::from).iter().collect::<String>()),
             int(id1),
@@ -237,6 +263,8 @@ fn transaction_locks(known: &Known<'_>, rows: &mut Rows) {
         let [id1, id2] = tx_ids(xid);
         let since = known.seconds(Some(session), false);
         rows.push(vec![
+            transaction_address(xid),
+            tx_address(xid),
             int4(session.sid),
             text("TX"),
             id1,
@@ -254,6 +282,8 @@ fn transaction_locks(known: &Known<'_>, rows: &mut Rows) {
         for &xid in &wait.any_of {
             let [id1, id2] = tx_ids(xid);
             rows.push(vec![
+                transaction_address(xid),
+                tx_address(xid),
                 sid_of(session),
                 text("TX"),
                 id1,
@@ -284,6 +314,10 @@ fn locked_objects(instance: &Arc<Instance>, rows: &mut Rows) {
             int(row.resource.id1),
             sid_of(session),
             session.map_or(Value::Null, |s| text(&*s.about.username)),
+            session.map_or(Value::Null, |s| {
+                opt_text(Some(&*s.about.os_user).filter(|u| !u.is_empty()))
+            }),
+            session.map_or(Value::Null, |s| process(instance, s)),
             int4(tm_number(held)),
         ]);
         rows.push(values);
@@ -338,6 +372,7 @@ fn enqueue_name(kind: &str) -> Option<&'static str> {
         "UL" => "User-defined",
         "HW" => "Segment High Water Mark",
         "SQ" => "Sequence Cache",
+        "SV" => "Sequence Ordering",
         "TS" => "Temporary Segment",
         _ => return None,
     })
@@ -345,6 +380,10 @@ fn enqueue_name(kind: &str) -> Option<&'static str> {
 
 /// Type of the enqueue that an event is a wait for, and what for.
 fn enqueue_of(event: WaitEvent) -> Option<(&'static str, &'static str)> {
+    // The one that has the name of a call from old.
+    if event == WaitEvent::DfsLockHandle {
+        return Some(("SV", "contention"));
+    }
     event.name().strip_prefix("enq: ")?.split_once(" - ")
 }
 

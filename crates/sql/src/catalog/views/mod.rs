@@ -23,6 +23,7 @@ mod instance;
 mod latches;
 mod locks;
 mod long_operations;
+mod metrics;
 mod nls;
 mod objects;
 #[cfg(test)]
@@ -54,7 +55,7 @@ use std::sync::Arc;
 pub(crate) use instance::{DATABASE, database_id};
 
 /// All there are, by subject.
-const ALL: [&[View]; 32] = [
+const ALL: [&[View]; 33] = [
     instance::VIEWS,
     services::VIEWS,
     session::VIEWS,
@@ -65,6 +66,7 @@ const ALL: [&[View]; 32] = [
     cursors::VIEWS,
     events::VIEWS,
     statistics::VIEWS,
+    metrics::VIEWS,
     cache::VIEWS,
     transfers::VIEWS,
     cluster::VIEWS,

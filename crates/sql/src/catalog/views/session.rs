@@ -1,15 +1,17 @@
 //! Sessions: who they are, and what they do and wait for now.
 
 use super::events::US_PER_CS;
-use super::locks::open_xid;
+use super::locks::{lock_wait, open_xid};
 use super::registry::{Blockers, Column, Make, columns, views};
 use super::sql::sql_address;
 use super::{int4, shown_name, wall};
 use crate::Result;
 use crate::catalog::rows::Shape::{Int4, Int8, Text, Timestamptz};
 use crate::catalog::rows::{Rows, int, opt_text, text};
+use crate::catalog::schema_oid;
 use crate::session::Session;
 use block::Xid;
+use env::Micros;
 use kernel::dict;
 use kernel::gcs::BlockedBy;
 use kernel::instance::Instance;
@@ -19,6 +21,7 @@ use observe::{
     TRACE_PLANS_NEVER, TRACE_WAITS, WaitClass, WaitedFor,
 };
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// The wait of a session, behind the names of its event.
@@ -36,6 +39,8 @@ const WAIT: &[Column] = columns! {
     p3raw: Text, "`p3` in hexadecimal.";
     state: Text, "`WAITING`, or `WAITED KNOWN TIME` if it works.";
     wait_time_micro: Int8, "Microseconds that this wait lasts, or the last one took.";
+    time_remaining_micro: Int8, "Microseconds until `statement_timeout` or `lock_timeout` ends this \
+        wait; -1: neither does; NULL: it does not wait.";
     time_since_last_wait_micro: Int8, "Microseconds since the last wait ended; 0 in a wait.";
     wait_time: Int8, "0 in a wait; else hundredths of a second that the last one took, -1 for less \
         than one.";
@@ -53,16 +58,21 @@ views! {
         paddr: Text, "Its process, as `v$process.addr` has it.";
         taddr: Text, "Its transaction, as `v$transaction.addr` has it; NULL: it has changed \
             nothing.";
+        lockwait: Text, "The lock that it waits for, as `v$lock.kaddr` has it; NULL: it waits for \
+            none.";
         "user#": Int8, "Who has logged on, as `dba_users.user_id` has it.";
         username: Text, "The name of the same.";
         status: Text, "`ACTIVE` while it works for its client, else `INACTIVE`.";
         server: Text, "`DEDICATED`: it has a thread of its own; `SHARED`: it runs on those that \
             several share.";
+        "schema#": Int8, "Number of its current schema, as `pg_namespace.oid` has it: it is not its \
+            user's, for schemas are not users here.";
         schemaname: Text, "Its current schema: the first that there is of those in which it looks \
             for names; NULL: there is none of them.";
         type: Text, "`USER` or `BACKGROUND`.";
         program: Text, "What the client calls itself; name of a process.";
         machine: Text, "Where the client is.";
+        port: Int4, "Its end of the connection over the network; NULL: it has not come over one.";
         osuser: Text, "Whom its process runs as there; NULL: it has come over the network, where \
             nobody can tell.";
         process: Text, "The number of that process; of the instance's own the instance's.";
@@ -73,16 +83,31 @@ views! {
         action: Text, "What it does there, as the client says.";
         client_info: Text, "What else the client says.";
         client_identifier: Text, "For whom the client works, as it says.";
+        module_hash: Int8, "A number made from `module`; 0: there is none.";
+        action_hash: Int8, "A number made from `action`; 0: there is none.";
+        creator_addr: Text, "The process that has made it: its own, as `paddr`.";
+        "creator_serial#": Int4, "The `serial#` of that.";
         sql_text: Text, "The statement that runs, or the last one.";
         command: Int4, "The field's number of what the client's statement does: 3 query, 2 INSERT, 6 \
             UPDATE, 7 DELETE, 47 block; 0: another.";
         sql_id: Text, "Name of the statement that runs; in procedural code the one inside.";
+        sql_child_number: Int4, "Which of its rows in `v$sql`; NULL: it is being parsed.";
         sql_address: Text, "The same, as `v$sql.address` has it.";
         sql_hash_value: Int8, "Hash value of the same.";
         sql_exec_start: Timestamptz, "Since when that runs.";
+        sql_exec_id: Int8, "Number of this call on the row of `v$sql`, an execution or a fetch of \
+            further rows: no other call on it has the same.";
         prev_sql_id: Text, "Name of the client's statement before.";
+        prev_child_number: Int4, "Which of its rows in `v$sql`.";
         prev_sql_addr: Text, "The same, as `v$sql.address` has it.";
         prev_hash_value: Int8, "Hash value of the same.";
+        prev_exec_start: Timestamptz, "When the last call on that began.";
+        prev_exec_id: Int8, "Number of that call, as `sql_exec_id`.";
+        plsql_entry_object_id: Int8, "The outermost function or procedure that runs, as \
+            `pg_proc.oid` has it; NULL: none does.";
+        plsql_entry_subprogram_id: Int4, "`1`: it has no parts that can be called; NULL: none runs.";
+        plsql_object_id: Int8, "The innermost one that runs.";
+        plsql_subprogram_id: Int4, "As `plsql_entry_subprogram_id`.";
         logon_time: Timestamptz, "Since when it is there.";
         last_call_et: Int8, "Seconds that it has been active, or not.";
         last_call_time: Timestamptz, "Since when it has been active, or not.";
@@ -110,6 +135,12 @@ views! {
         failover_type: Text, "`NONE`: its client begins anew on another instance by itself.";
         failover_method: Text, "`NONE`, for the same reason.";
         failed_over: Text, "`NO`.";
+        resource_consumer_group: Text, "Always NULL: no session has less of the machine than others.";
+        pdml_enabled: Text, "`NO`: what changes rows is done by the session itself.";
+        pdml_status: Text, "`DISABLED`, for the same reason.";
+        pddl_status: Text, "`DISABLED`: what defines objects is done by the session itself.";
+        pq_status: Text, "`ENABLED`: several tasks may do a query where its plan says so.";
+        current_queue_duration: Int8, "Always 0: no session is queued.";
     }
     "v$session_wait_class", Make::Local(session_wait_class), "What each open session has waited \
         for, by class." {
@@ -207,10 +238,10 @@ fn obstacles(s: &SessionRow, blockers: &Blockers) -> impl Iterator<Item = Value>
 
 impl Session {
     /// Of the schemas in a column, in which a session looks for names, leaves the first that there
-    /// is: only the asker can read the dictionary.
+    /// is, and puts its number into the other column: only the asker can read the dictionary.
     pub(in crate::catalog) async fn name_schemas(
         &mut self,
-        column: &str,
+        [column, number]: [&str; 2],
         rows: &mut Rows,
     ) -> Result<()> {
         self.begin_if_needed();
@@ -218,6 +249,10 @@ impl Session {
         let known = dict::schemas(&self.ctx, &txn).await?;
         let is_there =
             |name: &&str| known.find(name).is_some() || dict::RESERVED_SCHEMAS.contains(name);
+        rows.fill(number, |row| {
+            let first = row.text(column).split(',').find(is_there);
+            first.map_or(Value::Null, |name| Value::Int8(schema_oid(&known, name)))
+        });
         rows.fill(column, |row| {
             let first = row.text(column).split(',').find(is_there);
             first.map_or(Value::Null, shown_name)
@@ -227,12 +262,22 @@ impl Session {
 }
 
 /// The client's process, as the operating system numbers it.
-fn process(instance: &Instance, s: &SessionRow) -> Value {
+pub(super) fn process(instance: &Instance, s: &SessionRow) -> Value {
     let number = match s.kind {
         SessionKind::User => s.about.process,
         SessionKind::Background => instance.observer.env().pid(),
     };
     opt_text(Some(number).filter(|number| *number > 0).map(|n| n.to_string()).as_deref())
+}
+
+/// A number made from a word; 0: there is none.
+pub(super) fn word_hash(word: &str) -> Value {
+    int(if word.is_empty() { 0 } else { SqlId::of(word).hash_value() })
+}
+
+/// The client's end of a connection over the network.
+fn port(machine: &str) -> Value {
+    machine.parse::<SocketAddr>().map_or(Value::Null, |address| int4(address.port()))
 }
 
 /// From `service_name` to `client_identifier`.
@@ -241,26 +286,45 @@ fn told(s: &SessionRow) -> [Value; 5] {
     [&a.service, &a.module, &a.action, &a.client_info, &a.client_identifier].map(|word| opt(word))
 }
 
-/// From `sql_text` to `prev_hash_value`.
-fn statement(instance: &Instance, s: &SessionRow) -> [Value; 9] {
+/// From `sql_text` to `plsql_subprogram_id`.
+fn statement(instance: &Instance, s: &SessionRow) -> [Value; 18] {
     let env = instance.observer.env();
     let id = |id: Option<SqlId>| id.map_or(Value::Null, |id| text(id.to_string()));
-    let since = s.running.sql.map(|_| {
-        let ago = env.now().since(s.running.since);
+    let at = |moment: Micros| {
+        let ago = env.now().since(moment);
         wall(env.wall_us().saturating_sub_unsigned(ago))
-    });
+    };
+    let r = &s.running;
+    let [since, before] = [r.sql.map(|_| r.since), r.previous.map(|_| r.previous_since)]
+        .map(|moment| moment.map_or(Value::Null, at));
+    let number = |number: Option<u32>| number.map_or(Value::Null, int4);
+    let exec = |exec: Option<u64>| exec.map_or(Value::Null, int);
+    // A routine is one subprogram, its own.
+    let code = |obj: Option<u32>| {
+        [obj.map_or(Value::Null, int), obj.map_or(Value::Null, |_| Value::Int4(1))]
+    };
+    let [[entry, entry_part], [inner, inner_part]] = [r.entry_code, r.code].map(code);
     let address = |id: Option<SqlId>| id.map_or(Value::Null, sql_address);
     let hash = |id: Option<SqlId>| id.map_or(Value::Null, |id| int(id.hash_value()));
     [
         opt_text(s.sql_text.as_deref()),
         s.sql_text.as_deref().map_or(Value::Null, |text| int4(observe::command(text))),
-        id(s.running.sql),
-        address(s.running.sql),
-        hash(s.running.sql),
-        since.unwrap_or(Value::Null),
-        id(s.running.previous),
-        address(s.running.previous),
-        hash(s.running.previous),
+        id(r.sql),
+        number(r.child),
+        address(r.sql),
+        hash(r.sql),
+        since,
+        exec(r.exec),
+        id(r.previous),
+        number(r.previous_child),
+        address(r.previous),
+        hash(r.previous),
+        before,
+        exec(r.previous_exec),
+        entry,
+        entry_part,
+        inner,
+        inner_part,
     ]
 }
 
@@ -274,19 +338,29 @@ fn session(instance: &Arc<Instance>, blockers: &Blockers, rows: &mut Rows) {
             int(s.sid),
             process_address(s.sid),
             open_xid(instance, &s).map_or(Value::Null, transaction_address),
+            lock_wait(&s),
             user_number(s.user_no),
             opt(&s.about.username),
             text(if s.active { "ACTIVE" } else { "INACTIVE" }),
             text(if s.thread.is_some() { "DEDICATED" } else { "SHARED" }),
+            // The asker fills it in.
+            Value::Null,
             opt(&s.about.schemas),
             text(s.kind.name()),
             text(&*s.about.program),
             text(&*s.about.machine),
+            port(&s.about.machine),
             opt(&s.about.os_user),
             process(instance, &s),
             Value::Null,
         ];
         row.extend(told(&s));
+        row.extend([
+            word_hash(&s.about.module),
+            word_hash(&s.about.action),
+            process_address(s.sid),
+            int4(s.serial),
+        ]);
         row.extend(statement(instance, &s));
         row.extend([
             wall(s.logon_wall_us),
@@ -313,13 +387,36 @@ fn session(instance: &Arc<Instance>, blockers: &Blockers, rows: &mut Rows) {
             text("NONE"),
             text("NONE"),
             text("NO"),
+            Value::Null,
+            text("NO"),
+            text("DISABLED"),
+            text("DISABLED"),
+            text("ENABLED"),
+            int(0),
         ]);
         rows.push(row);
     }
 }
 
+/// How long a limit that the session has set leaves it to wait.
+fn time_remaining(instance: &Instance, s: &SessionRow) -> Value {
+    if !s.wait.waiting {
+        return Value::Null;
+    }
+    // The limit of a statement that has ended is none.
+    let deadline = s.deadline.filter(|_| s.active);
+    let of_lock = s.running.lock_since.zip(s.lock_limit_us);
+    remaining_us(instance.core.env.now(), deadline, of_lock).map_or(Value::Int8(-1), int)
+}
+
+/// Until the first of two limits: a moment, and a time since another moment.
+fn remaining_us(now: Micros, end: Option<Micros>, of_lock: Option<(Micros, u64)>) -> Option<u64> {
+    let of_lock = of_lock.map(|(since, limit_us)| Micros(since.0.saturating_add(limit_us)));
+    end.into_iter().chain(of_lock).min().map(|first| first.since(now))
+}
+
 /// The columns of [`WAIT`].
-fn wait(instance: &Instance, s: &SessionRow) -> [Value; 16] {
+fn wait(instance: &Instance, s: &SessionRow) -> [Value; 17] {
     let w = &s.wait;
     let lock_us = s.running.lock_since.map(|at| instance.core.env.now().since(at));
     let wait_us = lock_us.filter(|_| w.waiting).unwrap_or(w.wait_us + w.since_last_us);
@@ -340,6 +437,7 @@ fn wait(instance: &Instance, s: &SessionRow) -> [Value; 16] {
         raw(w.p[2]),
         state(w.waiting),
         int(w.wait_us),
+        time_remaining(instance, s),
         int(w.since_last_us),
         Value::Int8(match (w.waiting, last_cs) {
             (true, _) => 0,
@@ -400,5 +498,29 @@ fn wait_history(instance: &Arc<Instance>, rows: &mut Rows) {
             ]);
             rows.push(row);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_limit_ends_a_wait() {
+        let now = Micros(1_000);
+        assert_eq!(remaining_us(now, None, None), None);
+        assert_eq!(remaining_us(now, Some(Micros(1_700)), None), Some(700));
+        assert_eq!(remaining_us(now, None, Some((Micros(900), 300))), Some(200));
+        assert_eq!(remaining_us(now, Some(Micros(1_700)), Some((Micros(900), 300))), Some(200));
+        assert_eq!(remaining_us(now, Some(Micros(1_100)), Some((Micros(900), 300))), Some(100));
+        assert_eq!(remaining_us(now, Some(Micros(400)), None), Some(0), "it is over");
+    }
+
+    #[test]
+    fn a_port_is_that_of_an_address() {
+        assert_eq!(port("127.0.0.1:4711"), Value::Int4(4711));
+        assert_eq!(port("[::1]:4712"), Value::Int4(4712));
+        assert_eq!(port("[local]"), Value::Null);
+        assert_eq!(port(""), Value::Null);
     }
 }

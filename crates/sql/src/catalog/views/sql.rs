@@ -1,11 +1,15 @@
 //! Statements: their texts, what their executions have cost, and how their plans were found.
 
 use super::registry::{Column, Make, columns, views};
-use super::session::user_number;
-use super::{average, int4, wall};
+use super::session::{user_number, word_hash};
+use super::{average, int4, shown_name, wall};
+use crate::Result;
+use crate::catalog::Catalog;
 use crate::catalog::rows::Shape::{Float8, Int4, Int8, Text, Timestamptz};
-use crate::catalog::rows::{Rows, int, opt_text, text};
-use block::BLOCK_BYTES;
+use crate::catalog::rows::{NamedRow, Rows, int, opt_text, text};
+use crate::session::Session;
+use block::{BLOCK_BYTES, ObjId};
+use kernel::dict::IndexKind;
 use kernel::instance::Instance;
 use kernel::row::Value;
 use observe::{CursorRow, Figures, SqlId, Stat};
@@ -44,6 +48,7 @@ const COSTS: &[Column] = columns! {
     rows_processed: Int8, "Rows given or changed.";
     buffer_gets: Int8, "Blocks visited, by what it runs inside too.";
     disk_reads: Int8, "Blocks read from disk.";
+    sorts: Int8, "Steps that sorted.";
     physical_read_bytes: Int8, "Bytes of these.";
     elapsed_time: Int8, "Microseconds of planning, executing and fetching, with what it runs \
         inside.";
@@ -64,6 +69,25 @@ const LOADED: &[Column] = columns! {
     last_active_time: Timestamptz, "When its last execution ended.";
 };
 
+/// What is known of its rows in `v$sql`, and what scripts ask for beside that.
+const VERSIONS: &[Column] = columns! {
+    loaded_versions: Int8, "Of its rows in `v$sql` those that have a plan.";
+    open_versions: Int8, "Of these rows those that sessions are executing now.";
+    users_opening: Int8, "The same as `users_executing`: who has prepared it and does nothing with \
+        it is not counted.";
+    kept_versions: Int8, "Always 0: none can be told to stay.";
+    optimizer_mode: Text, "`ALL_ROWS`: its plan is the cheapest for all of its rows, or as many as \
+        it says itself; NULL: it has none.";
+    optimizer_cost: Int8, "What its plan is thought to cost; NULL: that is not known.";
+    parsing_schema_id: Int8, "The number of `parsing_schema_name`, as `pg_namespace.oid` has it.";
+    module_hash: Int8, "A number made from `module`; 0: there is none.";
+    action_hash: Int8, "A number made from `action`; 0: there is none.";
+    literal_hash_value: Int8, "Always 0: values taken out of a text are any.";
+    object_status: Text, "`VALID`: a plan that is out of date is made anew when it is wanted.";
+    is_obsolete: Text, "`N`: however many rows of a statement there are.";
+    is_shareable: Text, "`Y`: sessions of the same kind share it.";
+};
+
 views! {
     "v$sql", Make::Local(sql), "Statements that were parsed here, one row for each kind of session \
         that shares one: the same user, schema path and types of parameters. They are kept beyond \
@@ -71,11 +95,11 @@ views! {
         sql_id: Text, "Name of the statement, made from its text; the same in traces and on all \
             instances.";
         child_number: Int4, "Tells the rows of one statement apart.";
-    } + CURSOR {} + COSTS {} + LOADED {}
+    } + CURSOR {} + COSTS {} + LOADED {} + VERSIONS {}
     "v$sqlarea", Make::Local(sqlarea), "The same, one row for a text." {
         sql_id: Text, "Name of the statement.";
         version_count: Int8, "Rows that `v$sql` has of it.";
-    } + CURSOR {} + COSTS {} + LOADED {}
+    } + CURSOR {} + COSTS {} + LOADED {} + VERSIONS {}
     "v$sqlstats", Make::Local(sqlstats), "The same, one row for a text and a plan." {
         sql_id: Text, "Name of the statement.";
         plan_hash_value: Int8, "Number of the plan; 0: it has none, or one for each execution.";
@@ -104,16 +128,21 @@ views! {
         position: Int4, "Among the inputs of its parent, from 1.";
         operation: Text, "What is done, in the field's words: `TABLE ACCESS`, `INDEX` ..";
         options: Text, "How: `FULL`, `BY INDEX ROWID`, `RANGE SCAN` ..";
-        object_owner: Text, "Always NULL: a plan names it without its schema.";
+        "object#": Int8, "Number of the table or index; NULL: it has been dropped, or several \
+            indexes have the name.";
+        object_owner: Text, "Schema of that; NULL for the same reasons.";
         object_name: Text, "The table or index.";
+        object_type: Text, "`TABLE`, `INDEX`, `INDEX (UNIQUE)` or `INDEX (BITMAP)`.";
         other_tag: Text, "Always NULL: an operation says by itself whether several tasks do it.";
         partition_start: Text, "Always NULL: there are no partitions.";
         partition_stop: Text, "Always NULL, for the same reason.";
         cost: Int8, "What it costs with all below it, in units of reading a block after another.";
         cardinality: Int8, "Rows that it gives.";
         bytes: Int8, "Bytes of these.";
+        time: Int8, "Always NULL: what a step costs is not told in seconds.";
         access_predicates: Text, "What leads to its rows.";
         filter_predicates: Text, "What they must meet beside that.";
+        projection: Text, "Names of the columns that it yields; NULL: that is not known.";
         parsing_user: Text, "Who parsed the statement first.";
     }
     "v$sqltext", Make::Local(sqltext), "Texts of statements, cut into pieces." {
@@ -135,6 +164,12 @@ views! {
         pinhitratio: Float8, "Their part.";
         reloads: Int8, "Plans made anew for a statement that had one before.";
         invalidations: Int8, "Plans found out of date: a definition had changed, or statistics.";
+        dlm_lock_requests: Int8, "Always 0: no right is asked of other instances for a plan. Those \
+            to the definitions that it is made of are in `v$rowcache`.";
+        dlm_pin_requests: Int8, "Always 0, for the same reason.";
+        dlm_pin_releases: Int8, "Always 0, for the same reason.";
+        dlm_invalidation_requests: Int8, "Always 0: a plan is found out of date when it is used.";
+        dlm_invalidations: Int8, "Always 0, for the same reason.";
     }
 }
 
@@ -148,17 +183,30 @@ fn cursors(instance: &Instance) -> Vec<CursorRow> {
     instance.observer.statements.rows(env.now(), env.wall_us())
 }
 
-/// How many sessions run each statement.
-fn executing(instance: &Instance) -> BTreeMap<SqlId, u64> {
-    let mut out = BTreeMap::new();
-    for state in instance.observer.session_states() {
-        let running = state.running();
-        let inner = running.sql.filter(|_| !running.parsing);
-        for id in inner.into_iter().chain(running.top.filter(|top| Some(*top) != running.sql)) {
-            *out.entry(id).or_default() += 1;
+/// How many sessions run each statement, by its children.
+struct Executing(BTreeMap<(SqlId, u32), u64>);
+
+impl Executing {
+    fn now(instance: &Instance) -> Executing {
+        let mut out: BTreeMap<(SqlId, u32), u64> = BTreeMap::new();
+        for state in instance.observer.session_states() {
+            let running = state.running();
+            // One that is only being parsed has no child yet.
+            let inner = running.sql.zip(running.child);
+            let top = running.top.zip(running.top_child).filter(|_| running.top != running.sql);
+            for child in inner.into_iter().chain(top) {
+                *out.entry(child).or_default() += 1;
+            }
         }
+        Executing(out)
     }
-    out
+
+    /// Sessions, and children that they run; `None`: of all children.
+    fn of(&self, id: SqlId, child: Option<u32>) -> (u64, u64) {
+        let (first, last) = child.map_or((0, u32::MAX), |child| (child, child));
+        let found = self.0.range((id, first)..=(id, last));
+        found.fold((0, 0), |(users, children), (_, more)| (users + more, children + 1))
+    }
 }
 
 /// Rows that are shown as one: the first of them, the times of all, and their sums.
@@ -166,6 +214,8 @@ struct Group {
     first: CursorRow,
     figures: Figures,
     versions: u64,
+    /// Those of them that have a plan.
+    loaded: u64,
 }
 
 /// The name of a statement where the field shows an address.
@@ -173,14 +223,20 @@ pub(super) fn sql_address(id: SqlId) -> Value {
     text(format!("{:016X}", id.number()))
 }
 
+/// One if the row has a plan.
+fn loaded(row: &CursorRow) -> u64 {
+    u64::from(!row.plan.is_empty())
+}
+
 impl Group {
     fn of(row: CursorRow) -> Group {
-        Group { figures: row.figures, first: row, versions: 1 }
+        Group { figures: row.figures, loaded: loaded(&row), first: row, versions: 1 }
     }
 
     fn add(&mut self, row: CursorRow) {
         self.figures.add(&row.figures);
         self.versions += 1;
+        self.loaded += loaded(&row);
         let first = &mut self.first;
         first.bytes += row.bytes;
         first.last_load_wall_us = first.last_load_wall_us.max(row.last_load_wall_us);
@@ -238,7 +294,7 @@ fn origin(row: &CursorRow) -> [Value; 7] {
 }
 
 /// From `fetches` to `avg_hard_parse_time`.
-fn costs(f: &Figures) -> [Value; 13] {
+fn costs(f: &Figures) -> [Value; 14] {
     let [application, concurrency, cluster, user_io] = f.waited_us;
     [
         int(f.fetches),
@@ -246,6 +302,7 @@ fn costs(f: &Figures) -> [Value; 13] {
         int(f.rows),
         int(f.gets),
         int(f.reads),
+        int(f.sorts),
         int(f.reads * BLOCK_BYTES as u64),
         int(f.elapsed_us),
         int(f.cpu_us),
@@ -266,29 +323,55 @@ fn figures(f: &Figures, executing: Option<u64>) -> Vec<Value> {
     out
 }
 
+/// The columns of [`VERSIONS`]. `loaded`: rows that have a plan; `at_work`: as
+/// [`Executing::of`] has it.
+fn versions(row: &CursorRow, loaded: u64, at_work: (u64, u64)) -> [Value; 13] {
+    let cost = row.plan.first().and_then(|statement| statement.cost);
+    [
+        int(loaded),
+        int(at_work.1),
+        int(at_work.0),
+        int(0),
+        opt_text((loaded > 0).then_some("ALL_ROWS")),
+        estimate(cost),
+        // The asker fills it in.
+        Value::Null,
+        word_hash(&row.parsed_by.module),
+        word_hash(&row.parsed_by.action),
+        int(0),
+        text("VALID"),
+        text("N"),
+        text("Y"),
+    ]
+}
+
 fn sql(instance: &Arc<Instance>, rows: &mut Rows) {
-    let running = executing(instance);
+    let running = Executing::now(instance);
     for row in cursors(instance) {
+        let at_work = running.of(row.id, Some(row.child));
         let mut values = vec![text(row.id.to_string()), int4(row.child)];
         values.extend(texts(&row));
         values.extend(origin(&row));
-        values.extend(figures(&row.figures, Some(running.get(&row.id).copied().unwrap_or(0))));
+        values.extend(figures(&row.figures, Some(at_work.0)));
         let times = [row.first_load_wall_us, row.last_load_wall_us, row.last_active_wall_us];
         values.extend(times.map(wall));
+        values.extend(versions(&row, loaded(&row), at_work));
         rows.push(values);
     }
 }
 
 fn sqlarea(instance: &Arc<Instance>, rows: &mut Rows) {
-    let running = executing(instance);
+    let running = Executing::now(instance);
     for group in grouped(cursors(instance), |row| row.id) {
         let row = &group.first;
         let mut values = vec![text(row.id.to_string()), int(group.versions)];
         values.extend(texts(row));
         values.extend(origin(row));
-        values.extend(figures(&group.figures, Some(running.get(&row.id).copied().unwrap_or(0))));
+        let at_work = running.of(row.id, None);
+        values.extend(figures(&group.figures, Some(at_work.0)));
         let times = [row.first_load_wall_us, row.last_load_wall_us, row.last_active_wall_us];
         values.extend(times.map(wall));
+        values.extend(versions(row, group.loaded, at_work));
         rows.push(values);
     }
 }
@@ -310,9 +393,8 @@ fn sqlstats(instance: &Arc<Instance>, rows: &mut Rows) {
     }
 }
 
+/// The names are the asker's to fill in, who can read the dictionary.
 fn sql_plan(instance: &Arc<Instance>, rows: &mut Rows) {
-    let number =
-        |value: Option<f64>| value.map_or(Value::Null, |value| Value::Int8(rounded(value)));
     for row in cursors(instance) {
         for (id, step) in row.plan.iter().enumerate() {
             rows.push(vec![
@@ -327,25 +409,97 @@ fn sql_plan(instance: &Arc<Instance>, rows: &mut Rows) {
                 int4(step.position),
                 text(step.operation.as_str()),
                 opt_text(step.option.as_deref()),
+                if step.obj > 0 { int(step.obj) } else { Value::Null },
                 Value::Null,
                 opt_text(step.object.as_deref()),
                 Value::Null,
                 Value::Null,
                 Value::Null,
-                number(step.cost),
-                number(step.rows),
-                number(step.bytes),
+                Value::Null,
+                estimate(step.cost),
+                estimate(step.rows),
+                estimate(step.bytes),
+                Value::Null,
                 opt_text(step.access.as_deref()),
                 opt_text(step.filter.as_deref()),
+                opt_text(step.projection.as_deref()),
                 opt(&row.parsed_by.user),
             ]);
         }
     }
 }
 
+/// A whole number; NULL: nothing is known.
 #[allow(clippy::cast_possible_truncation)] // estimates; it saturates
-fn rounded(value: f64) -> i64 {
-    value.round() as i64
+fn estimate(value: Option<f64>) -> Value {
+    value.map_or(Value::Null, |value| Value::Int8(value.round() as i64))
+}
+
+/// What plans name: number, schema and the field's word for the type.
+struct Named {
+    obj: i64,
+    schema: String,
+    kind: &'static str,
+}
+
+/// Tables and indexes as plans name them.
+struct PlanObjects {
+    by_number: BTreeMap<i64, Named>,
+    /// Numbers of indexes by name; 0: of several.
+    indexes: BTreeMap<String, i64>,
+}
+
+impl PlanObjects {
+    fn of(catalog: &Catalog) -> PlanObjects {
+        let mut all = PlanObjects { by_number: BTreeMap::new(), indexes: BTreeMap::new() };
+        for table in &catalog.tables {
+            all.add(table.obj, &table.schema, "TABLE");
+            for index in table.all_indexes() {
+                all.add(
+                    index.obj,
+                    &table.schema,
+                    match (index.unique, index.kind) {
+                        (true, _) => "INDEX (UNIQUE)",
+                        (false, IndexKind::Bitmap) => "INDEX (BITMAP)",
+                        (false, IndexKind::Tree | IndexKind::Reverse) => "INDEX",
+                    },
+                );
+                let number = i64::from(index.obj.0);
+                let known = all.indexes.entry(index.name.to_uppercase());
+                known.and_modify(|known| *known = 0).or_insert(number);
+            }
+        }
+        all
+    }
+
+    fn add(&mut self, obj: ObjId, schema: &str, kind: &'static str) {
+        let obj = i64::from(obj.0);
+        self.by_number.insert(obj, Named { obj, schema: schema.to_owned(), kind });
+    }
+
+    /// What a row names: by its number, which tables have; an index may have its name only.
+    fn find(&self, row: NamedRow<'_>) -> Option<&Named> {
+        if let Value::Int8(obj) = row.get("object#") {
+            return self.by_number.get(&obj);
+        }
+        let is_index = row.text("operation").contains("INDEX");
+        let obj = self.indexes.get(row.text("object_name")).filter(|_| is_index)?;
+        self.by_number.get(obj)
+    }
+}
+
+impl Session {
+    /// Fills in the numbers, schemas and types of the objects of `v$sql_plan`.
+    pub(in crate::catalog) async fn name_plan_objects(&mut self, rows: &mut Rows) -> Result<()> {
+        let objects = PlanObjects::of(&self.catalog().await?);
+        rows.fill("object_owner", |row| {
+            objects.find(row).map_or(Value::Null, |of| shown_name(&of.schema))
+        });
+        rows.fill("object_type", |row| objects.find(row).map_or(Value::Null, |of| text(of.kind)));
+        // Last, for the others are found by it.
+        rows.fill("object#", |row| objects.find(row).map_or(Value::Null, |of| int(of.obj)));
+        Ok(())
+    }
 }
 
 fn sqltext(instance: &Arc<Instance>, rows: &mut Rows) {
@@ -390,5 +544,10 @@ fn library_cache(instance: &Arc<Instance>, rows: &mut Rows) {
         ratio(pin_hits, pins),
         int(totals.reloads),
         int(totals.invalidations),
+        int(0),
+        int(0),
+        int(0),
+        int(0),
+        int(0),
     ]);
 }

@@ -2,7 +2,7 @@
 
 use super::events::US_PER_CS;
 use super::registry::{Make, SessionView, views};
-use super::{int4, shown_name};
+use super::{average, int4, shown_name};
 use crate::Result;
 use crate::catalog::Catalog;
 use crate::catalog::rows::Shape::{Int4, Int8, Text};
@@ -10,6 +10,7 @@ use crate::catalog::rows::{Rows, int, text};
 use crate::session::Session;
 use block::{BLOCK_BYTES, Dba, ObjId};
 use kernel::cache::SegmentStat;
+use kernel::dict;
 use kernel::instance::Instance;
 use kernel::redo::{LogFileStatus, log_file_no};
 use kernel::row::Value;
@@ -31,7 +32,7 @@ views! {
     }
     "v$segment_statistics", Make::Local(segment_statistics), "As `v$segstat`, with the names of the \
         segments." {
-        owner: Text, "Schema of the object.";
+        owner: Text, "Schema of the object; NULL: it has been dropped since.";
         object_name: Text, "Its name.";
         subobject_name: Text, "Always NULL: there are no partitions.";
         object_type: Text, "`TABLE`, `INDEX`, or `SEQUENCE`.";
@@ -46,9 +47,13 @@ views! {
     "v$filestat", Make::Local(filestat), "I/O of this instance by data file." {
         "file#": Int4, "The file.";
         phyrds: Int8, "Read requests.";
+        phywrts: Int8, "Write requests.";
         phyblkrd: Int8, "Blocks read.";
         phyblkwrt: Int8, "Blocks written.";
         readtim: Int8, "Hundredths of a second of the reads.";
+        writetim: Int8, "Hundredths of a second of the writes: of batches for several files, what the \
+            file's blocks are of them.";
+        avgiotim: Int8, "Hundredths of a second a request on the average.";
         singleblkrds: Int8, "Read requests of a single block.";
         singleblkrdtim: Int8, "Hundredths of a second of these.";
     }
@@ -207,7 +212,7 @@ fn tablespace(file: u16) -> Value {
 /// A row for each object and statistic.
 fn by_segment(instance: &Instance, mut row: impl FnMut(ObjId, SegmentStat, u64)) {
     for (obj, counts) in instance.core.cache.segment_counts() {
-        // A block that has never been formatted is nobody's.
+        // Undo, maps of files, and blocks that were never formatted and that no scan has read.
         if obj.0 > 0 {
             SegmentStat::ALL.into_iter().zip(counts).for_each(|(stat, n)| row(obj, stat, n));
         }
@@ -242,9 +247,12 @@ fn filestat(instance: &Arc<Instance>, rows: &mut Rows) {
         rows.push(vec![
             int4(of.file),
             int(of.reads),
+            int(of.writes),
             int(of.blocks_read),
             int(of.blocks_written),
             int(of.read_us / US_PER_CS),
+            int(of.write_us / US_PER_CS),
+            average((of.read_us + of.write_us) / US_PER_CS, of.reads + of.writes),
             int(of.single_reads),
             int(of.single_read_us / US_PER_CS),
         ]);
@@ -318,6 +326,8 @@ type Named = (String, String, &'static str);
 
 fn names(catalog: &Catalog) -> BTreeMap<i64, Named> {
     let mut names = BTreeMap::new();
+    let bootstrap = (dict::SYS.to_owned(), "bootstrap$".to_owned(), "TABLE");
+    names.insert(i64::from(dict::BOOTSTRAP_OBJ.0), bootstrap);
     for table in &catalog.tables {
         let of = |name: &str, kind| (table.schema.clone(), name.to_owned(), kind);
         names.insert(i64::from(table.obj.0), of(&table.name, "TABLE"));

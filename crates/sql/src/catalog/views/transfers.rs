@@ -15,6 +15,9 @@ views! {
         instance, and how. Times are microseconds from the request to the block's arrival." {
         instance: Int4, "The instance that sent them.";
         class: Text, "`data block`, `undo header`, `undo block` or `others`.";
+        lost: Int8, "Always 0: the network between instances loses nothing; a connection that \
+            breaks is made anew, and what was on its way is asked for again.";
+        lost_time: Int8, "Always 0, for the same reason.";
         cr_block: Int8, "Consistent copies that came without delay: the next two together.";
         cr_block_time: Int8, "Time of these.";
         cr_2hop: Int8, "Consistent copies from the block's master itself.";
@@ -73,7 +76,7 @@ fn cache_transfer(instance: &Arc<Instance>, rows: &mut Rows) {
         pairs.entry((instance, class as usize)).or_default()[kind as usize] = totals;
     }
     for ((from, class), [cr, current]) in pairs {
-        let mut row = vec![int4(from), text(TransferClass::ALL[class].name())];
+        let mut row = vec![int4(from), text(TransferClass::ALL[class].name()), int(0), int(0)];
         row.extend(by_how(&cr));
         row.extend(by_how(&current));
         rows.push(row);

@@ -15,6 +15,10 @@ views! {
         extents: Int8, "Its extents.";
         rssize: Int8, "Its size in bytes.";
         xacts: Int8, "Its transactions that have not ended.";
+        gets: Int8, "Times that what is in memory of its header was asked for.";
+        waits: Int8, "Of these, those that slept until it was free.";
+        hwmsize: Int8, "The most bytes that it has had since the instance answers for it.";
+        shrinks: Int8, "Extents that it has given to other segments, which had no room.";
         status: Text, "`ONLINE`: new transactions go to it; `PENDING OFFLINE`: none do, it is that \
             of an instance which has failed.";
         curext: Int4, "Number of the extent that undo goes to, from 0; NULL: none has been needed \
@@ -48,6 +52,10 @@ fn rollstat(instance: &Arc<Instance>, rows: &mut Rows) {
             int(report.extents),
             int(report.blocks * BLOCK_BYTES as u64),
             int(report.active),
+            int(report.latched.gets),
+            int(report.latched.sleeps),
+            int(report.blocks_most * BLOCK_BYTES as u64),
+            int(report.lent),
             text(if own { "ONLINE" } else { "PENDING OFFLINE" }),
             report.current.map_or(Value::Null, |(extent, _)| int4(extent)),
             report.current.map_or(Value::Null, |(_, block)| int(block)),
