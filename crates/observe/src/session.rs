@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 
 use crate::cancel::CancelFlag;
 use crate::enqueues::EnqueueKind;
-use crate::events::WaitEvent;
+use crate::events::{WaitClass, WaitEvent};
 use crate::observer::Observer;
 use crate::past::{Ended, PastWait, PastWaits};
 use crate::running::{Running, RunningView, WaitedFor};
@@ -198,6 +198,9 @@ pub struct SessionState {
     active: AtomicBool,
     /// Since when, or since when not.
     call_since_us: AtomicU64,
+    /// Idle waits of the call that goes on, as of `dbms_lock.sleep`: the database does nothing
+    /// meanwhile.
+    call_idle_us: AtomicU64,
     /// Its thread's number, 0: none of its own; what that had used before; what is known that it
     /// has used since.
     thread: AtomicU32,
@@ -224,6 +227,10 @@ pub struct SessionState {
     pub(crate) own_trace_level: AtomicU8,
     pub(crate) rule_trace_level: AtomicU8,
     pub(crate) trace: Mutex<Option<Box<Trace>>>,
+}
+
+fn is_idle(event: WaitEvent) -> bool {
+    event.class() == WaitClass::Idle
 }
 
 impl SessionState {
@@ -264,6 +271,7 @@ impl SessionState {
             sql_text: Mutex::new(None),
             active: AtomicBool::new(kind == SessionKind::Background),
             call_since_us: AtomicU64::new(env.now().0),
+            call_idle_us: AtomicU64::new(0),
             thread: AtomicU32::new(0),
             thread_base_us: AtomicU64::new(0),
             thread_used_us: AtomicU64::new(0),
@@ -511,9 +519,11 @@ impl SessionState {
             // First: who reads in between sees the time of the call twice, and never less than
             // before.
             let since = Micros(self.call_since_us.load(Ordering::Relaxed));
-            self.totals.add_stat(Stat::DbTime, now.since(since));
+            let idle_us = self.call_idle_us.load(Ordering::Relaxed);
+            self.totals.add_stat(Stat::DbTime, now.since(since).saturating_sub(idle_us));
         }
         self.call_since_us.store(now.0, Ordering::Relaxed);
+        self.call_idle_us.store(0, Ordering::Relaxed);
         self.active.store(active, Ordering::Relaxed);
     }
 
@@ -556,7 +566,16 @@ impl SessionState {
             return [(Stat::DbTime, 0), (Stat::CpuUsed, 0)];
         }
         let since = Micros(self.call_since_us.load(Ordering::Relaxed));
-        let call_us = if self.is_active() { env.now().since(since) } else { 0 };
+        let call_us = if self.is_active() {
+            let now = env.now();
+            let wait = self.current.read(now);
+            let idles = wait.waiting && wait.event.is_some_and(is_idle);
+            let idle_us = self.call_idle_us.load(Ordering::Relaxed);
+            let idle_us = idle_us + if idles { wait.wait_us } else { 0 };
+            now.since(since).saturating_sub(idle_us)
+        } else {
+            0
+        };
         let calls_us = self.totals.stat(Stat::DbTime) + call_us;
         let cpu_us = self.thread_cpu_us(env).unwrap_or(0).min(calls_us);
         [(Stat::DbTime, call_us), (Stat::CpuUsed, cpu_us)]
@@ -604,6 +623,9 @@ impl SessionState {
             return;
         }
         self.totals.add_waited(event, us);
+        if is_idle(event) && self.is_active() {
+            self.call_idle_us.fetch_add(us, Ordering::Relaxed);
+        }
         if c.sampled.load(Ordering::Relaxed) == token {
             c.ended_us.store(us, Ordering::Relaxed);
             c.ended_event.store(event.number(), Ordering::Relaxed);

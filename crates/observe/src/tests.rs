@@ -193,6 +193,36 @@ fn the_time_of_calls_is_counted_while_they_last() {
 }
 
 #[test]
+fn sleeping_in_a_call_is_no_time_of_the_database() {
+    let (clock, observer) = world();
+    let ctx = observer.ctx(SessionKind::User, "psql");
+    let shown = || {
+        let all = observer.sysstat();
+        all.into_iter().find(|(stat, _)| *stat == Stat::DbTime).map(|(_, us)| us)
+    };
+    ctx.session.set_active(true, ctx.env.now());
+    clock.advance(100);
+    for (ends, worked) in [(400, 100), (825, 225)] {
+        let mut sleep = pin!(ctx.wait(WaitEvent::PgSleep, [0; 3], at(&clock, ends, ())));
+        assert!(poll(sleep.as_mut()).is_pending());
+        clock.advance(150);
+        assert_eq!(shown(), Some(worked), "while it sleeps");
+        clock.advance(150);
+        assert!(poll(sleep.as_mut()).is_ready());
+        clock.advance(125);
+    }
+    ctx.session.set_active(false, ctx.env.now());
+    assert_eq!(shown(), Some(350));
+    // What is waited for in earnest counts.
+    ctx.session.set_active(true, ctx.env.now());
+    let mut read = pin!(ctx.wait(WaitEvent::DbFileSequentialRead, [0; 3], at(&clock, 0, ())));
+    clock.advance(50);
+    assert!(poll(read.as_mut()).is_ready());
+    ctx.session.set_active(false, ctx.env.now());
+    assert_eq!(shown(), Some(400));
+}
+
+#[test]
 fn the_first_parameter_of_an_enqueue_packs_type_and_mode() {
     assert_eq!(enq_p1(*b"TX", 6), 1_415_053_318);
     assert_eq!(enq_p1(*b"HW", 6), 1_213_661_190);

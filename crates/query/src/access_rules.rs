@@ -41,6 +41,7 @@ const SWAP_FACTOR: f64 = 1.5;
 #[must_use]
 pub fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let mut rules = PhysicalOptimizer::new().rules;
+    rules.insert(0, Arc::new(crate::unordered::Unordered));
     let after = rules.iter().position(|rule| rule.name() == "join_selection");
     let at = after.map_or(0, |at| at + 1);
     rules.insert(at, Arc::new(JoinSides));
@@ -48,6 +49,7 @@ pub fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     rules.insert(at + 2, Arc::new(IndexOrder));
     let sorts = rules.iter().position(|rule| rule.name() == "EnsureRequirements");
     rules.insert(sorts.unwrap_or(at + 3), Arc::new(crate::kept_order::KeptOrder));
+    rules.push(Arc::new(crate::unordered::OrdersSettled));
     // By which way each table is read is settled.
     rules.push(Arc::new(crate::scan::SaidFilters));
     rules.push(Arc::new(crate::filter_order::FilterOrder));

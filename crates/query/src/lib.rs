@@ -93,10 +93,12 @@ pub mod temp_files;
 mod temporal;
 #[cfg(test)]
 mod testing;
+mod text_lists;
 mod ties;
 mod type_names;
 mod type_rules;
 pub mod types;
+mod unordered;
 mod values;
 mod windows;
 pub mod wire;

@@ -241,6 +241,7 @@ impl Planner {
             use datafusion::execution::FunctionRegistry;
             state.register_udaf(crate::single::single_aggregate())?;
             state.register_udaf(crate::group_copies::aggregate())?;
+            state.register_udaf(crate::text_lists::of(state.udaf("string_agg")?))?;
             state.register_udwf(crate::frame_places::nth_from_last())?;
             let ours = crate::json_aggregates::aggregates(env)
                 .into_iter()

@@ -168,7 +168,8 @@ impl Node {
             }
         };
         let wait = self.env.timeout(REPEAT_AFTER, all);
-        let wait = ctx.wait_or_cancel(WaitEvent::GcCrMultiBlockRequest, p, wait);
+        // The questions are out: that is a wait, however soon the answers are here.
+        let wait = ctx.wait_or_cancel(WaitEvent::GcCrMultiBlockRequest, p, wait).begun();
         // What takes longer is waited for, or asked for again, by itself.
         let _ = self.env.eager(wait).await?;
         // What nobody had is being read from disk.

@@ -39,6 +39,8 @@ pub enum LockWait {
 
 /// A wait is searched for deadlocks when it has lasted this long, and again after as long.
 const LASTING: Duration = Duration::from_millis(200);
+/// A limit that no wait reaches: a hundred years.
+const UNLIMITED_US: u64 = 100 * 365 * 86_400 * 1_000_000;
 
 /// The search for deadlocks over all instances; set once by `gcs`.
 pub trait RemoteDeadlocks: Send + Sync {
@@ -492,30 +494,40 @@ impl Core {
         }
         let _guard = EdgeGuard { waits: &self.waits, id: txn.local_id, own };
         let mut ends = std::pin::pin!(ends);
-        loop {
-            self.waits.find_deadlock(txn.local_id);
-            self.search_if_lasting(txn.local_id, patience);
-            if victim.load(Ordering::SeqCst) {
-                ctx.bump(Stat::EnqueueDeadlocks, 1);
-                marks::reached(Mark::Deadlock);
-                return Err(Error::Deadlock);
-            }
-            let mut slice = LASTING;
-            if let LockWait::Timeout(us) = patience.wait {
-                let left = us.saturating_sub(self.env.now().since(patience.began));
-                if left == 0 {
-                    ctx.bump(Stat::EnqueueTimeouts, 1);
+        let limit = match patience.wait {
+            LockWait::Timeout(us) => us.saturating_sub(self.env.now().since(patience.began)),
+            _ => UNLIMITED_US,
+        };
+        // One wait, however often it is searched for deadlocks meanwhile.
+        let work = async {
+            loop {
+                self.waits.find_deadlock(txn.local_id);
+                self.search_if_lasting(txn.local_id, patience);
+                if victim.load(Ordering::SeqCst) {
+                    ctx.bump(Stat::EnqueueDeadlocks, 1);
+                    marks::reached(Mark::Deadlock);
+                    return Err(Error::Deadlock);
+                }
+                if limit == 0 {
                     return Err(Error::LockTimeout);
                 }
-                slice = slice.min(Duration::from_micros(left));
+                let either = futures::future::select(ends.as_mut(), killed.as_mut());
+                if let Ok(futures::future::Either::Left((result, _))) =
+                    self.env.timeout(LASTING, either).await
+                {
+                    return result;
+                }
             }
-            let either = futures::future::select(ends.as_mut(), killed.as_mut());
-            if let Ok(futures::future::Either::Left((result, _))) =
-                ctx.wait_for_or_cancel(event, p, slice, either).await?
-            {
-                return result;
-            }
+        };
+        let within = Duration::from_micros(limit);
+        let result = match ctx.wait_for_or_cancel(event, p, within, work).await? {
+            Ok(result) => result,
+            Err(_) => Err(Error::LockTimeout),
+        };
+        if matches!(result, Err(Error::LockTimeout)) {
+            ctx.bump(Stat::EnqueueTimeouts, 1);
         }
+        result
     }
 
     fn search_if_lasting(&self, waiter: u64, patience: &mut Patience) {

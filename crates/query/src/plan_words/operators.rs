@@ -136,7 +136,7 @@ pub enum Operator {
 
 /// Operators by the names that the library, or we, have for them. Some are several, which are told
 /// apart by more than the name.
-const NAMED: [(&str, Operator); 49] = [
+const NAMED: [(&str, Operator); 50] = [
     ("ScanExec", Operator::SeqScan),
     ("IndexJoinExec", Operator::NestedLoop(JoinType::Inner)),
     ("GatherExec", Operator::Gather),
@@ -182,6 +182,7 @@ const NAMED: [(&str, Operator); 49] = [
     ("StreamingTableExec", Operator::FunctionScan),
     ("SymmetricHashJoinExec", Operator::HashJoin(JoinType::Inner)),
     ("UnionExec", Operator::Append),
+    ("UnorderedExec", Operator::PassesOn),
     ("UnnestExec", Operator::ProjectSet),
     ("WindowAggExec", Operator::Window),
     ("WorkTableExec", Operator::WorkTableScan),
@@ -355,6 +356,7 @@ mod tests {
     use crate::row_calls::CallsExec;
     use crate::scan::ScanExec;
     use crate::shared::SharedExec;
+    use crate::unordered::UnorderedExec;
     use datafusion::arrow::datatypes::{DataType, Field, Schema};
     use datafusion::datasource::sink::DataSinkExec;
     use datafusion::datasource::source::DataSourceExec;
@@ -484,6 +486,7 @@ mod tests {
             WindowAggExec::static_name(),
             WorkTableExec::static_name(),
             AppendExec::static_name(),
+            UnorderedExec::static_name(),
             ApplyExec::static_name(),
             CallsExec::static_name(),
             GatherExec::static_name(),

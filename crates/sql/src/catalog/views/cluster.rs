@@ -28,7 +28,7 @@ const ENQUEUE: &[Column] = columns! {
     master_node: Int4, "The instance that masters it; a transaction's is its own.";
     blocked: Int4, "1 if the owner waits.";
     blocker: Int4, "1 if another instance waits for what the owner has.";
-    pid: Int4, "Always NULL: an instance has a right for all its sessions; `gv$lock` names them.";
+    pid: Text, "Always NULL: an instance has a right for all its sessions; `gv$lock` names them.";
     transaction_id0: Int8, "Always NULL, for the same reason.";
     transaction_id1: Int8, "Always NULL, for the same reason.";
     group_id: Int4, "Always NULL, for the same reason.";
