@@ -314,8 +314,8 @@ impl Observer {
         (user, background)
     }
 
-    /// What the sessions of each service have done and waited for, open and ended: `v$service_stats`
-    /// and `v$service_event`. A session counts for the service that it has now, or had at its end.
+    /// What the sessions of each service have done and waited for, open and ended:
+    /// `v$service_stats` and `v$service_event`. A session counts for the service that it has now, or had at its end.
     #[must_use]
     pub fn service_totals(&self) -> BTreeMap<Arc<str>, Totals> {
         let registry = self.registry.lock();

@@ -82,8 +82,8 @@ pub trait Peers: Send + Sync {
         scn: Scn,
         anew: bool,
     ) -> BoxFuture<'a, Result<Option<CrCopy>>>;
-    /// As `consistent_copy` for many blocks at once, all `of` one segment if the reader knows; those
-    /// that do not come are left out.
+    /// As `consistent_copy` for many blocks at once, all `of` one segment if the reader knows;
+    /// those that do not come are left out.
     fn consistent_copies<'a>(
         &'a self,
         ctx: &'a Ctx,

@@ -1,7 +1,7 @@
 //! Snapshots without being asked: a thread of each instance looks whether one is due, and whether
 //! its samples of sessions must be kept before that, because the memory for them is nearly full. It
-//! also reads which traces are on for many sessions, when told that others are and nobody has logged
-//! on since.
+//! also reads which traces are on for many sessions, when told that others are and nobody has
+//! logged on since.
 //!
 //! What it promises: one instance takes it for all; when that one dies, whichever comes next does.
 //! What it must never do: take one while the instance closes.
