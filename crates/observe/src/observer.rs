@@ -315,7 +315,8 @@ impl Observer {
     }
 
     /// What the sessions of each service have done and waited for, open and ended:
-    /// `v$service_stats` and `v$service_event`. A session counts for the service that it has now, or had at its end.
+    /// `v$service_stats` and `v$service_event`. A session counts for the service that it has now,
+    /// or had at its end.
     #[must_use]
     pub fn service_totals(&self) -> BTreeMap<Arc<str>, Totals> {
         let registry = self.registry.lock();

@@ -2,9 +2,9 @@
 //! one instance: `dbms_monitor.serv_mod_act_trace_enable` and its like, and `dba_enabled_traces`.
 //!
 //! What it promises: what is on stays on until it is switched off, restarts included; when a call
-//! has returned, a session that logs on to any instance follows it from its beginning, and those open
-//! on other instances within two seconds. What it must never do: let anybody but a superuser trace
-//! others.
+//! has returned, a session that logs on to any instance follows it from its beginning, and those
+//! open on other instances within two seconds. What it must never do: let anybody but a superuser
+//! trace others.
 //!
 //! As with definitions, the others are told that what they know is old before the call returns, and
 //! whoever needs it next reads it.
