@@ -42,12 +42,12 @@ pub use observer::{
     HistogramRow, Observer, SIDS_PER_INSTANCE, SessionCounts, SessionEventRow, SystemEventRow,
     instance_of_sid,
 };
-pub use past::{PAST_WAITS, PastWait};
+pub use past::{PAST_WAITS, PastWait, WaitView};
 pub use running::{RunningView, WaitedFor};
 pub use secrets::without_passwords;
 pub use session::{
-    About, BACKGROUND_SERVICE, Session, SessionKind, SessionRow, SessionState, USER_SERVICE,
-    WaitView, Work, Working,
+    About, BACKGROUND_SERVICE, Session, SessionKind, SessionRow, SessionState, USER_SERVICE, Work,
+    Working,
 };
 pub use split::{
     BlockWaitSplit, TransferClass, TransferHow, TransferKind, TransferRow, TransferTimes,

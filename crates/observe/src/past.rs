@@ -1,4 +1,4 @@
-//! The last waits of a session, each with what it was for and how long it took.
+//! The wait at hand of a session and its last ones, each with what it was for and how long it took.
 //!
 //! What it promises: to keep one costs a few relaxed stores to memory that only the session writes.
 //! What it must never do: be read outside the sequence lock of the session's current wait.
@@ -9,7 +9,33 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use env::Micros;
 
 use crate::events::WaitEvent;
-use crate::session::WaitView;
+
+/// The current wait of a session, or the last one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WaitView {
+    /// Counts the session's waits.
+    pub seq: u32,
+    pub waiting: bool,
+    /// `None`: has not waited yet.
+    pub event: Option<WaitEvent>,
+    pub p: [u64; 3],
+    /// Waiting: so far. Else: how long the last wait took.
+    pub wait_us: u64,
+    /// Time since the last wait ended; 0 while waiting.
+    pub since_last_us: u64,
+    /// Not waiting: the instance that the last wait's block came from, if it was for one and one
+    /// came.
+    pub served_by: Option<u8>,
+}
+
+impl WaitView {
+    /// The mode in which a transaction's lock is waited for, as p1 has it; `None`: none is.
+    #[must_use]
+    pub fn tx_mode(&self) -> Option<u8> {
+        let of_tx = self.event.is_some_and(|event| event.name().starts_with("enq: TX"));
+        (self.waiting && of_tx).then_some(self.p[0].to_le_bytes()[0])
+    }
+}
 
 /// How many are kept.
 pub const PAST_WAITS: usize = 10;

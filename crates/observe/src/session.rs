@@ -12,9 +12,9 @@ use parking_lot::Mutex;
 
 use crate::cancel::CancelFlag;
 use crate::enqueues::EnqueueKind;
-use crate::events::{WaitClass, WaitEvent};
+use crate::events::WaitEvent;
 use crate::observer::Observer;
-use crate::past::{Ended, PastWait, PastWaits};
+use crate::past::{Ended, PastWait, PastWaits, WaitView};
 use crate::running::{Running, RunningView, WaitedFor};
 use crate::stats::Stat;
 use crate::totals::LiveTotals;
@@ -99,33 +99,6 @@ pub struct Work {
     pub consistent_gets: u64,
     /// Of these all, read from disk.
     pub disk_reads: u64,
-}
-
-/// The current wait of a session, or the last one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WaitView {
-    /// Counts the session's waits.
-    pub seq: u32,
-    pub waiting: bool,
-    /// `None`: has not waited yet.
-    pub event: Option<WaitEvent>,
-    pub p: [u64; 3],
-    /// Waiting: so far. Else: how long the last wait took.
-    pub wait_us: u64,
-    /// Time since the last wait ended; 0 while waiting.
-    pub since_last_us: u64,
-    /// Not waiting: the instance that the last wait's block came from, if it was for one and one
-    /// came.
-    pub served_by: Option<u8>,
-}
-
-impl WaitView {
-    /// The mode in which a transaction's lock is waited for, as p1 has it; `None`: none is.
-    #[must_use]
-    pub fn tx_mode(&self) -> Option<u8> {
-        let of_tx = self.event.is_some_and(|event| event.name().starts_with("enq: TX"));
-        (self.waiting && of_tx).then_some(self.p[0].to_le_bytes()[0])
-    }
 }
 
 /// The words that describe a session; changed rarely. What was not told is empty.
@@ -227,10 +200,6 @@ pub struct SessionState {
     pub(crate) own_trace_level: AtomicU8,
     pub(crate) rule_trace_level: AtomicU8,
     pub(crate) trace: Mutex<Option<Box<Trace>>>,
-}
-
-fn is_idle(event: WaitEvent) -> bool {
-    event.class() == WaitClass::Idle
 }
 
 impl SessionState {
@@ -569,7 +538,7 @@ impl SessionState {
         let call_us = if self.is_active() {
             let now = env.now();
             let wait = self.current.read(now);
-            let idles = wait.waiting && wait.event.is_some_and(is_idle);
+            let idles = wait.waiting && wait.event.is_some_and(|event| !event.class().counts());
             let idle_us = self.call_idle_us.load(Ordering::Relaxed);
             let idle_us = idle_us + if idles { wait.wait_us } else { 0 };
             now.since(since).saturating_sub(idle_us)
@@ -623,7 +592,7 @@ impl SessionState {
             return;
         }
         self.totals.add_waited(event, us);
-        if is_idle(event) && self.is_active() {
+        if !event.class().counts() && self.is_active() {
             self.call_idle_us.fetch_add(us, Ordering::Relaxed);
         }
         if c.sampled.load(Ordering::Relaxed) == token {
