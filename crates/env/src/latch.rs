@@ -107,23 +107,31 @@ impl LatchCounts {
     }
 }
 
-/// Latches of an instance: name and counts of each, those of one name together.
+/// One latch of a list.
+#[derive(Clone, Copy, Debug)]
+pub struct LatchRow {
+    /// Where it is, as the first parameter of a wait for it says.
+    pub address: u64,
+    pub counts: LatchCounts,
+}
+
+/// Latches of an instance: name and rows of each, those of one name together.
 #[derive(Default)]
-pub struct LatchList(Vec<(&'static str, Vec<LatchCounts>)>);
+pub struct LatchList(Vec<(&'static str, Vec<LatchRow>)>);
 
 impl LatchList {
     /// Adds one, behind the others of its name.
     pub fn add<T>(&mut self, latch: &Latch<T>) {
-        let counts = latch.counts();
+        let row = LatchRow { address: latch.address(), counts: latch.counts() };
         match self.0.iter_mut().find(|(name, _)| *name == latch.name()) {
-            Some((_, all)) => all.push(counts),
-            None => self.0.push((latch.name(), vec![counts])),
+            Some((_, all)) => all.push(row),
+            None => self.0.push((latch.name(), vec![row])),
         }
     }
 
     /// In the order in which the names came.
     #[must_use]
-    pub fn rows(self) -> Vec<(&'static str, Vec<LatchCounts>)> {
+    pub fn rows(self) -> Vec<(&'static str, Vec<LatchRow>)> {
         self.0
     }
 }
@@ -168,8 +176,7 @@ impl<T> Latch<T> {
 
     #[cold]
     fn lock_taken(&self) -> MutexGuard<'_, T> {
-        let address = std::ptr::from_ref(self).addr() as u64;
-        let p = [address, 0, u64::from(SPIN_ROUNDS)];
+        let p = [self.address(), 0, u64::from(SPIN_ROUNDS)];
         let (guard, how) = contend(self.name, p, || self.inner.try_lock(), || self.inner.lock());
         if how.by_spinning {
             raise(&self.spin_gets, 1);
@@ -178,6 +185,11 @@ impl<T> Latch<T> {
             raise(&self.wait_us, how.wait_us);
         }
         guard
+    }
+
+    /// Where it is.
+    fn address(&self) -> u64 {
+        std::ptr::from_ref(self).addr() as u64
     }
 
     /// Its name.
@@ -238,7 +250,9 @@ mod tests {
             told.1.load(Relaxed)
         });
         let (name, address) = receiver.recv().expect("it sleeps");
-        assert_eq!((name, address), ("taken", Arc::as_ptr(&latch).addr() as u64));
+        let mut list = LatchList::default();
+        list.add(&latch);
+        assert_eq!((name, address), ("taken", list.rows()[0].1[0].address));
         drop(held);
         assert!(sleeper.join().expect("it ends"), "the wait has ended");
         assert_eq!(*latch.lock(), 1);

@@ -164,6 +164,10 @@ pub trait EnvImpl: Send + Sync {
     fn machine_figures(&self) -> Vec<MachineFigure> {
         Vec::new()
     }
+    /// The network interface of this machine that has the address. The simulator has none.
+    fn interface_of(&self, _ip: std::net::IpAddr) -> Option<String> {
+        None
+    }
     fn spawn(&self, name: &'static str, lane: Lane, task: BoxFuture<'static, ()>) -> TaskHandle;
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()>;
     fn open(&self, path: &Path, options: OpenOptions) -> io::Result<Arc<dyn RawFile>>;

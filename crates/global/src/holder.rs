@@ -561,7 +561,10 @@ impl Holder {
 
     /// Demotes and ships, in one step.
     fn ship(&mut self, forward: &Duty, facts: &Facts, out: &mut Vec<HolderEffect>) {
-        let Duty::Forward { to, mode, req_id, seq, past_images, .. } = *forward else { return };
+        let Duty::Forward { to, mode, req_id, seq, past_images, flush_since_us, .. } = *forward
+        else {
+            return;
+        };
         self.seq = seq;
         let keeps_past = mode == Mode::X && facts.dirty;
         let ship = Ship {
@@ -576,6 +579,7 @@ impl Holder {
                 sender_past: keeps_past.then_some(facts.version),
                 timings: forward.timings(facts.now_us),
             },
+            flushed: flush_since_us.is_some(),
         };
         if mode == Mode::X {
             // The bytes are still in the buffer when the effect is performed: give_up's effects

@@ -11,9 +11,12 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use env::Micros;
 
+use crate::call_time::TimePart;
 use crate::ctx::Ctx;
+use crate::plan_steps::PlanRow;
 use crate::running::{Entered, Outer};
-use crate::statements::{Cost, LONG_US, Outcome, Parsed, ParsedBy, PlanRow, SharedCursor, SqlId};
+use crate::session::SessionKind;
+use crate::statements::{Cost, LONG_US, Outcome, Parsed, ParsedBy, SharedCursor, SqlId};
 use crate::stats::Stat;
 use crate::totals::WAITED_ALL;
 
@@ -102,7 +105,11 @@ impl Ctx {
         let mark = self.cost_mark(cursor.is_long());
         let call = Some((cursor.child(), cursor.number_call(self.session.sid())));
         let entered = Entered { id: cursor.id(), call, plan_hash: cursor.plan_hash() };
-        SqlCall { mark, outer: self.session.running.enter(entered, mark.now) }
+        let outer = self.session.running.enter(entered, mark.now);
+        if outer.is_none() && self.session.kind() == SessionKind::User {
+            self.session.calls.begin(TimePart::Execute, mark.now);
+        }
+        SqlCall { mark, outer }
     }
 
     /// It ends.
@@ -111,7 +118,7 @@ impl Ctx {
         cursor.count(self.session.sid(), outcome, &cost, now);
         self.observer.statements.come_back(cursor);
         if call.outer.is_none() {
-            self.bump(Stat::SqlExecuteTime, cost.elapsed_us);
+            self.session.calls.end(TimePart::Execute, now);
         }
         self.session.running.leave(cursor.id(), call.outer);
     }
@@ -136,7 +143,11 @@ impl Ctx {
         // What is planned while it is executed is at the same call.
         let call = if alone { None } else { running.call() };
         let outer = running.enter(Entered { id, call, plan_hash: 0 }, mark.now);
-        Planning { mark, outer, alone, was_parsing: running.set_parsing(true) }
+        let was_parsing = running.set_parsing(true);
+        if !was_parsing {
+            self.session.calls.begin(TimePart::Parse, mark.now);
+        }
+        Planning { mark, outer, alone, was_parsing }
     }
 
     /// It has been planned, or has failed (`None`).
@@ -145,7 +156,9 @@ impl Ctx {
         running.set_parsing(planning.was_parsing);
         running.put_back(planning.outer);
         let (cost, now) = self.cost_since(&planning.mark);
-        self.bump(Stat::HardParseTime, cost.elapsed_us);
+        if !planning.was_parsing {
+            self.session.calls.end(TimePart::Parse, now);
+        }
         self.bump(Stat::ParseTimeCpu, cost.cpu_us);
         if let Some(cursor) = cursor {
             self.observer.statements.loaded(cursor, &cost, planning.alone, now);
@@ -172,6 +185,7 @@ impl Ctx {
                 service: about.service,
                 module: about.module,
                 action: about.action,
+                code: self.session.running().code,
             }
         };
         self.observer.statements.find(&parsed, by)
@@ -193,8 +207,8 @@ impl crate::totals::LiveTotals {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::WaitEvent;
     use crate::tests::{at, poll, world};
-    use crate::{SessionKind, WaitEvent};
     use std::pin::pin;
 
     #[test]
@@ -241,6 +255,47 @@ mod tests {
     }
 
     #[test]
+    fn what_goes_on_is_in_its_time_as_in_that_of_the_calls() {
+        let (clock, observer) = world();
+        let ctx = observer.ctx(SessionKind::User, "psql");
+        let process = observer.ctx(SessionKind::Background, "SMON");
+        let all = || {
+            let stats = [Stat::DbTime, Stat::SqlExecuteTime, Stat::HardParseTime];
+            let sysstat = observer.sysstat();
+            stats.map(|stat| {
+                let of = sysstat.iter().find(|(of, _)| *of == stat).expect("a statistic").1;
+                assert_eq!(observer.stat(stat), of, "{stat}");
+                of
+            })
+        };
+        ctx.session.set_active(true, ctx.env.now());
+        clock.advance(10);
+        let cursor = ctx.parsed_sql("select 1", 1, ("u", 10));
+        let call = ctx.enter_sql(&cursor);
+        clock.advance(300);
+        assert_eq!(all(), [310, 300, 0]);
+        // Of a process it is no client's time.
+        let own = process.enter_sql(&cursor);
+        let planning = process.begin_planning("select 2");
+        let inside = process.begin_planning("select 3");
+        clock.advance(40);
+        process.end_planning(&inside, None);
+        process.end_planning(&planning, None);
+        process.leave_sql(&cursor, &own, Outcome { executed: true, ..Outcome::default() });
+        assert_eq!(all(), [350, 340, 40]);
+        assert_eq!(observer.foreground_stats()[Stat::HardParseTime.index()], 0);
+        ctx.leave_sql(&cursor, &call, Outcome { executed: true, ..Outcome::default() });
+        clock.advance(5);
+        assert_eq!(all(), [355, 340, 40]);
+        // It ends in the middle of a statement.
+        let _call = ctx.enter_sql(&cursor);
+        clock.advance(7);
+        drop(ctx);
+        clock.advance(100);
+        assert_eq!(all(), [362, 347, 40]);
+    }
+
+    #[test]
     fn each_call_on_a_statement_has_a_number_of_its_own() {
         let (_, observer) = world();
         let sessions = [1, 2, 3, 4, 5].map(|_| observer.ctx(SessionKind::User, "psql"));
@@ -271,7 +326,7 @@ mod tests {
         assert_eq!(runs(), (None, None));
         let _ = ctx.session.enter_code(9);
         // However what ran has ended.
-        ctx.session.begin_request();
+        ctx.session.begin_request(&ctx.env);
         assert_eq!(runs(), (None, None));
     }
 

@@ -303,12 +303,13 @@ impl Observer {
         let mut user = registry.closed_user.clone();
         let mut background = registry.closed_background.clone();
         for state in registry.sessions.values() {
-            match state.kind() {
-                SessionKind::User => user.add_live(&state.totals),
-                SessionKind::Background => background.add_live(&state.totals),
-            }
+            let totals = match state.kind() {
+                SessionKind::User => &mut user,
+                SessionKind::Background => &mut background,
+            };
+            totals.add_live(&state.totals);
             for (stat, us) in state.uncounted(&self.env) {
-                user.stats[stat.index()] += us;
+                totals.stats[stat.index()] += us;
             }
         }
         (user, background)
@@ -370,6 +371,12 @@ impl Observer {
         Stat::ALL.iter().map(|&s| (s, sum(s))).collect()
     }
 
+    /// The statistics of clients' sessions alone, by their [`Stat::index`].
+    #[must_use]
+    pub fn foreground_stats(&self) -> Vec<u64> {
+        self.totals().0.stats
+    }
+
     /// Requests for enqueues: what `v$enqueue_statistics` has beside the waits.
     #[must_use]
     pub fn enqueues(&self) -> Enqueues {
@@ -393,9 +400,11 @@ impl Observer {
     pub fn sesstat(&self) -> Vec<(u32, Stat, u64)> {
         let states = self.session_states();
         let of = |s: &Arc<SessionState>| {
-            let s = Arc::clone(s);
-            let env = self.env.clone();
-            Stat::ALL.iter().map(move |&stat| (s.sid(), stat, s.stat(stat, &env)))
+            let (s, times) = (Arc::clone(s), s.times(&self.env));
+            Stat::ALL.iter().map(move |&stat| {
+                let time = times.iter().find(|(of, _)| *of == stat);
+                (s.sid(), stat, time.map_or_else(|| s.totals.stat(stat), |(_, us)| *us))
+            })
         };
         states.iter().flat_map(of).collect()
     }

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 
 use env::Micros;
 
+use crate::held::Held;
 use crate::statements::SqlId;
 
 /// The statement at hand, as others may read it at any time.
@@ -40,6 +41,7 @@ pub(crate) struct Running {
     xid: AtomicU64,
     lock_number: AtomicU64,
     row: RowWaited,
+    pub held: Held,
 }
 
 #[derive(Default)]

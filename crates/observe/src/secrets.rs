@@ -28,7 +28,7 @@ fn quoted(text: &str, open: usize, close: char, escapes: bool) -> usize {
 }
 
 /// The bytes of the constant that the text begins with, if it does; `word`: any word is one.
-fn constant(text: &str, word: bool) -> Option<usize> {
+pub(crate) fn constant_bytes(text: &str, word: bool) -> Option<usize> {
     let starts = |begin: &str| {
         text.get(..begin.len()).is_some_and(|found| found.eq_ignore_ascii_case(begin))
     };
@@ -114,7 +114,7 @@ pub fn without_passwords(text: &str) -> Cow<'_, str> {
             begin += 2;
             begin += behind_blanks(&text[begin..]);
         }
-        match constant(&text[begin..], named) {
+        match constant_bytes(&text[begin..], named) {
             Some(bytes) => {
                 out.push_str(&text[from..begin]);
                 out.push_str(MASK);

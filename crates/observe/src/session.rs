@@ -10,8 +10,9 @@ use std::sync::{Arc, OnceLock};
 use env::{Env, Micros};
 use parking_lot::Mutex;
 
+use crate::call_time::{CallTime, TIME_PARTS, TimePart, Times};
 use crate::cancel::CancelFlag;
-use crate::enqueues::EnqueueKind;
+use crate::cursors::OpenCursors;
 use crate::events::WaitEvent;
 use crate::observer::Observer;
 use crate::past::{Ended, PastWait, PastWaits, WaitView};
@@ -168,12 +169,7 @@ pub struct SessionState {
     user_no: AtomicU32,
     pub(crate) running: Running,
     sql_text: Mutex<Option<Arc<str>>>,
-    active: AtomicBool,
-    /// Since when, or since when not.
-    call_since_us: AtomicU64,
-    /// Idle waits of the call that goes on, as of `dbms_lock.sleep`: the database does nothing
-    /// meanwhile.
-    call_idle_us: AtomicU64,
+    pub(crate) calls: CallTime,
     /// Its thread's number, 0: none of its own; what that had used before; what is known that it
     /// has used since.
     thread: AtomicU32,
@@ -200,6 +196,7 @@ pub struct SessionState {
     pub(crate) own_trace_level: AtomicU8,
     pub(crate) rule_trace_level: AtomicU8,
     pub(crate) trace: Mutex<Option<Box<Trace>>>,
+    pub(crate) open_cursors: OpenCursors,
 }
 
 impl SessionState {
@@ -238,9 +235,7 @@ impl SessionState {
             user_no: AtomicU32::new(0),
             running: Running::default(),
             sql_text: Mutex::new(None),
-            active: AtomicBool::new(kind == SessionKind::Background),
-            call_since_us: AtomicU64::new(env.now().0),
-            call_idle_us: AtomicU64::new(0),
+            calls: CallTime::new(kind == SessionKind::Background, env.now()),
             thread: AtomicU32::new(0),
             thread_base_us: AtomicU64::new(0),
             thread_used_us: AtomicU64::new(0),
@@ -261,6 +256,7 @@ impl SessionState {
             own_trace_level: AtomicU8::new(0),
             rule_trace_level: AtomicU8::new(0),
             trace: Mutex::new(None),
+            open_cursors: OpenCursors::default(),
         }
     }
 
@@ -306,7 +302,6 @@ impl SessionState {
         self.last_undo.store(0, Ordering::Relaxed);
         self.xid_since_wall_us.store(wall_us, Ordering::Relaxed);
         self.xid.store(xid, Ordering::Release);
-        self.totals.enqueues.count(EnqueueKind::Transaction);
     }
 
     /// Its transaction has written an undo record to this file and block, at this place in it. Only
@@ -378,6 +373,11 @@ impl SessionState {
     #[must_use]
     pub fn trace_name(&self) -> Option<String> {
         self.trace.lock().as_ref().map(|trace| trace.name().to_owned())
+    }
+
+    /// Since when it is there, wall clock in µs since 1970.
+    pub(crate) fn logon_wall_us(&self) -> i64 {
+        self.logon_wall_us
     }
 
     /// The user that it has logged on as.
@@ -462,8 +462,9 @@ impl SessionState {
     }
 
     /// A message of the client's begins: nothing runs.
-    pub fn begin_request(&self) {
+    pub fn begin_request(&self, env: &Env) {
         self.running.clear();
+        self.calls.end_all(|| env.now());
     }
 
     /// What it runs.
@@ -484,22 +485,13 @@ impl SessionState {
 
     /// A call of the client begins (`true`) or ends.
     pub fn set_active(&self, active: bool, now: Micros) {
-        if self.active.load(Ordering::Relaxed) {
-            // First: who reads in between sees the time of the call twice, and never less than
-            // before.
-            let since = Micros(self.call_since_us.load(Ordering::Relaxed));
-            let idle_us = self.call_idle_us.load(Ordering::Relaxed);
-            self.totals.add_stat(Stat::DbTime, now.since(since).saturating_sub(idle_us));
-        }
-        self.call_since_us.store(now.0, Ordering::Relaxed);
-        self.call_idle_us.store(0, Ordering::Relaxed);
-        self.active.store(active, Ordering::Relaxed);
+        self.calls.set_active(active, now);
     }
 
     /// It ends: what it has used is in its counters.
     pub(crate) fn settle(&self, env: &Env) {
         let left = self.uncounted(env);
-        self.active.store(false, Ordering::Relaxed);
+        self.calls.clear();
         self.thread.store(0, Ordering::Relaxed);
         for (stat, us) in left {
             self.totals.add_stat(stat, us);
@@ -527,27 +519,30 @@ impl SessionState {
         Some(self.thread_used_us.fetch_max(used_us, Ordering::Relaxed).max(used_us))
     }
 
-    /// Time of its calls and processor time that no counter has yet: of the call that goes on, and
-    /// of its thread. The clock of a thread goes on while its client is waited for, by what it
-    /// takes to wait: never more than its calls took is theirs.
-    pub(crate) fn uncounted(&self, env: &Env) -> [(Stat, u64); 2] {
-        if self.kind == SessionKind::Background {
-            return [(Stat::DbTime, 0), (Stat::CpuUsed, 0)];
-        }
-        let since = Micros(self.call_since_us.load(Ordering::Relaxed));
-        let call_us = if self.is_active() {
-            let now = env.now();
+    /// Times that no counter has while the session lives: of its calls and their parts, and of its
+    /// thread, as of one moment. The clock of a thread goes on while its client is waited for, by
+    /// what it takes to wait: never more than its calls took is theirs.
+    pub(crate) fn uncounted(&self, env: &Env) -> [(Stat, u64); UNCOUNTED] {
+        let idle = |now| {
             let wait = self.current.read(now);
             let idles = wait.waiting && wait.event.is_some_and(|event| !event.class().counts());
-            let idle_us = self.call_idle_us.load(Ordering::Relaxed);
-            let idle_us = idle_us + if idles { wait.wait_us } else { 0 };
-            now.since(since).saturating_sub(idle_us)
-        } else {
-            0
+            idles.then_some((wait.seq, wait.wait_us))
         };
-        let calls_us = self.totals.stat(Stat::DbTime) + call_us;
+        let Times { calls_us, parts_us } = self.calls.read(|| env.now(), idle);
         let cpu_us = self.thread_cpu_us(env).unwrap_or(0).min(calls_us);
-        [(Stat::DbTime, call_us), (Stat::CpuUsed, cpu_us)]
+        let mut all = [(Stat::ParseTimeElapsed, parts_us[TimePart::Parse as usize]); UNCOUNTED];
+        all[1] = (Stat::DbTime, calls_us);
+        all[2] = (Stat::CpuUsed, cpu_us);
+        for ((slot, part), us) in all[3..].iter_mut().zip(TimePart::ALL).zip(parts_us) {
+            *slot = (part.stat(), us);
+        }
+        all
+    }
+
+    /// Those statistics that belong together, as of one moment: `DB time` and its parts.
+    #[must_use]
+    pub fn times(&self, env: &Env) -> [(Stat, u64); UNCOUNTED] {
+        self.uncounted(env).map(|(stat, us)| (stat, us + self.totals.stat(stat)))
     }
 
     /// Whether waits that begin from now on are part of one around them; gives what held before.
@@ -592,8 +587,8 @@ impl SessionState {
             return;
         }
         self.totals.add_waited(event, us);
-        if !event.class().counts() && self.is_active() {
-            self.call_idle_us.fetch_add(us, Ordering::Relaxed);
+        if !event.class().counts() {
+            self.calls.idled(token, us);
         }
         if c.sampled.load(Ordering::Relaxed) == token {
             c.ended_us.store(us, Ordering::Relaxed);
@@ -647,12 +642,11 @@ impl SessionState {
     /// A statistic of it, with what is not counted yet.
     #[must_use]
     pub fn stat(&self, stat: Stat, env: &Env) -> u64 {
-        let counted = self.totals.stat(stat);
-        if !matches!(stat, Stat::DbTime | Stat::CpuUsed) {
-            return counted;
+        if !is_uncounted(stat) {
+            return self.totals.stat(stat);
         }
-        let more = self.uncounted(env).into_iter().filter(|(of, _)| *of == stat);
-        counted + more.map(|(_, us)| us).sum::<u64>()
+        let of = self.times(env).into_iter().find(|(of, _)| *of == stat);
+        of.map_or(0, |(_, us)| us)
     }
 
     /// Everything the views show of it.
@@ -665,8 +659,8 @@ impl SessionState {
             user_no: self.user_no(),
             about: self.about(),
             sql_text: self.sql(),
-            active: self.active.load(Ordering::Relaxed),
-            last_call_us: now.since(Micros(self.call_since_us.load(Ordering::Relaxed))),
+            active: self.is_active(),
+            last_call_us: now.since(self.calls.since()),
             thread: self.thread(),
             logon_wall_us: self.logon_wall_us,
             wait: self.wait_view(now),
@@ -681,8 +675,16 @@ impl SessionState {
     /// Whether it is working for its client now.
     #[must_use]
     pub fn is_active(&self) -> bool {
-        self.active.load(Ordering::Relaxed)
+        self.calls.is_active()
     }
+}
+
+/// What [`SessionState::uncounted`] tells of.
+const UNCOUNTED: usize = 3 + TIME_PARTS;
+
+fn is_uncounted(stat: Stat) -> bool {
+    let whole = matches!(stat, Stat::DbTime | Stat::CpuUsed | Stat::ParseTimeElapsed);
+    whole || TimePart::ALL.iter().any(|part| part.stat() == stat)
 }
 
 /// What is counted of a transaction's work, in the order of [`Work`].

@@ -3,8 +3,9 @@
 //! The asker records what the Block message brought back: time in the master's queue, for the block
 //! servers (LMS) of master and sender, to build, to wait for pins and for the log writer. What is
 //! left of the total is the interconnect. Behind
-//! `v$instance_cache_transfer` and `v$gc_wait_split`. What it must never do: estimate; a part that
-//! was not measured stays 0 and is counted as interconnect.
+//! `v$instance_cache_transfer` and `v$gc_wait_split`. Promises that the parts of a block, and of
+//! every sum, are together the total: what others measured outside of that is in none. What it must
+//! never do: estimate; a part that was not measured stays 0 and is counted as interconnect.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -12,8 +13,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 const INSTANCES: usize = 9;
 /// Ways in which a block can come: [`TransferHow`].
 const HOWS: usize = 4;
-/// Parts of a transfer's time, the whole first.
-const PARTS: usize = 9;
+/// Parts of a transfer's time.
+const PARTS: usize = 8;
 
 /// What was asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -62,9 +63,10 @@ impl TransferClass {
     }
 }
 
-/// Parts of one transfer in µs; `total_us` is from the request to the block's arrival.
+/// Parts of one transfer in µs.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub struct TransferTimes {
+    /// From the request to the block's arrival.
     pub total_us: u64,
     /// At the master, behind others who wanted the block.
     pub master_queue_us: u64,
@@ -80,26 +82,49 @@ pub struct TransferTimes {
 }
 
 impl TransferTimes {
+    /// The same, with what lies within the total of each part. The total ends with the last part,
+    /// so it is the first ones that were over, or under way, when it began: of an earlier request,
+    /// or by another host's clock.
+    #[must_use]
+    pub fn within_total(mut self) -> TransferTimes {
+        let mut left = self.total_us;
+        let latest_first = [
+            &mut self.own_lms_us,
+            &mut self.flush_us,
+            &mut self.pin_us,
+            &mut self.build_us,
+            &mut self.lms_us,
+            &mut self.master_queue_us,
+            &mut self.master_lms_us,
+        ];
+        for part in latest_first {
+            *part = (*part).min(left);
+            left -= *part;
+        }
+        self
+    }
+
     /// What no server accounts for: the network and the two hosts' network stacks.
     #[must_use]
     pub fn interconnect_us(&self) -> u64 {
-        let at_master = self.master_queue_us + self.master_lms_us;
-        let served = self.lms_us + self.build_us + self.pin_us + self.flush_us;
-        self.total_us.saturating_sub(at_master + served + self.own_lms_us)
+        self.parts()[0]
     }
 
+    /// Together they are the total.
     fn parts(&self) -> [u64; PARTS] {
-        [
-            self.total_us,
-            self.interconnect_us(),
-            self.master_queue_us,
-            self.master_lms_us,
-            self.lms_us,
-            self.build_us,
-            self.pin_us,
-            self.flush_us,
-            self.own_lms_us,
-        ]
+        let of = self.within_total();
+        let accounted = [
+            of.master_queue_us,
+            of.master_lms_us,
+            of.lms_us,
+            of.build_us,
+            of.pin_us,
+            of.flush_us,
+            of.own_lms_us,
+        ];
+        let mut parts = [of.total_us - accounted.iter().sum::<u64>(); PARTS];
+        parts[1..].copy_from_slice(&accounted);
+        parts
     }
 }
 
@@ -184,7 +209,7 @@ impl BlockWaitSplit {
         for (sum, part) in cell.parts_us.iter().zip(times.parts()) {
             sum.fetch_add(part, Relaxed);
         }
-        if times.flush_us > 0 {
+        if times.within_total().flush_us > 0 {
             cell.flushes.fetch_add(1, Relaxed);
         }
         cell.max_us.fetch_max(times.total_us, Relaxed);
@@ -210,12 +235,13 @@ impl BlockWaitSplit {
 
 impl Cell {
     fn totals(&self) -> TransferTotals {
-        let [total, interconnect, master_queue, master_lms, lms, build, pin, flush, own_lms] =
-            std::array::from_fn(|i| self.parts_us[i].load(Relaxed));
+        let parts: [u64; PARTS] = std::array::from_fn(|i| self.parts_us[i].load(Relaxed));
+        let [interconnect, master_queue, master_lms, lms, build, pin, flush, own_lms] = parts;
         TransferTotals {
             how_count: std::array::from_fn(|i| self.how_count[i].load(Relaxed)),
             how_us: std::array::from_fn(|i| self.how_us[i].load(Relaxed)),
-            total_us: total,
+            // Not a sum of its own: a transfer may be counted just now.
+            total_us: parts.iter().sum(),
             interconnect_us: interconnect,
             master_queue_us: master_queue,
             master_lms_us: master_lms,
@@ -227,5 +253,77 @@ impl Cell {
             flushes: self.flushes.load(Relaxed),
             max_us: self.max_us.load(Relaxed),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sum(totals: &TransferTotals) -> u64 {
+        totals.interconnect_us
+            + totals.master_queue_us
+            + totals.master_lms_us
+            + totals.lms_us
+            + totals.build_us
+            + totals.pin_us
+            + totals.flush_us
+            + totals.own_lms_us
+    }
+
+    #[test]
+    fn of_parts_that_are_longer_than_the_total_the_last_ones_count() {
+        let times = TransferTimes {
+            total_us: 4,
+            master_queue_us: 5,
+            master_lms_us: 20,
+            lms_us: 40,
+            flush_us: 1,
+            own_lms_us: 2,
+            ..TransferTimes::default()
+        };
+        let expected = TransferTimes {
+            total_us: 4,
+            lms_us: 1,
+            flush_us: 1,
+            own_lms_us: 2,
+            ..TransferTimes::default()
+        };
+        assert_eq!(times.within_total(), expected);
+        assert_eq!(times.interconnect_us(), 0);
+        let at_once = TransferTimes { total_us: 0, ..times };
+        assert_eq!(at_once.within_total(), TransferTimes::default());
+    }
+
+    #[test]
+    fn the_parts_are_the_total_whatever_was_measured() {
+        let split = BlockWaitSplit::default();
+        let (mut seed, mut total_us) = (7_u64, 0);
+        let mut next = |below: u64| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (seed >> 33) % below
+        };
+        for _ in 0..2_000 {
+            let longest = [1, 10, 100, 1_000][next(4) as usize];
+            let times = TransferTimes {
+                total_us: next(1_000),
+                master_queue_us: next(longest),
+                master_lms_us: next(longest),
+                lms_us: next(longest),
+                build_us: next(longest),
+                pin_us: next(longest),
+                flush_us: next(longest),
+                own_lms_us: next(longest),
+            };
+            assert_eq!(times.parts().iter().sum::<u64>(), times.total_us, "{times:?}");
+            let within = times.within_total();
+            assert_eq!(within.within_total(), within, "{times:?}");
+            let (kind, class) = (TransferKind::Current, TransferClass::Data);
+            split.record(1, kind, class, TransferHow::TwoWay, &times);
+            total_us += times.total_us;
+        }
+        let [row] = split.rows()[..] else { panic!("one row") };
+        assert_eq!((row.totals.total_us, sum(&row.totals)), (total_us, total_us));
+        assert_eq!(row.totals.how_us[TransferHow::TwoWay as usize], total_us);
     }
 }

@@ -8,13 +8,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+use std::sync::{Arc, OnceLock};
 
 use env::Micros;
 use env::latch::Latch;
 use parking_lot::Mutex;
+
+use crate::plan_steps::{KnownPlan, PlanFigures, PlanRow, StepFigures};
+use crate::signature::Signatures;
 
 /// Statements that are known at once.
 pub const STATEMENTS_MAX: usize = 4_000;
@@ -85,6 +88,8 @@ pub struct ParsedBy {
     pub service: Arc<str>,
     pub module: Arc<str>,
     pub action: Arc<str>,
+    /// Number of the routine whose code it stands in; `None`: of none.
+    pub code: Option<u32>,
 }
 
 /// What some work has cost the session that did it.
@@ -220,6 +225,8 @@ pub struct SharedCursor {
     child: u32,
     text: Arc<str>,
     command: u32,
+    /// Made when they are asked for.
+    signatures: OnceLock<Signatures>,
     parsed_by: ParsedBy,
     first_load_wall_us: i64,
     live: [Live; SHARDS],
@@ -227,8 +234,7 @@ pub struct SharedCursor {
     plan_hash: AtomicU32,
     /// Which plan it runs with, as who makes plans tells them apart.
     plan_number: AtomicU64,
-    /// Its number in `plan_hash`, and its steps.
-    plan: Mutex<(u32, Arc<[PlanRow]>)>,
+    plan: Mutex<KnownPlan>,
     long: AtomicBool,
     gone: AtomicBool,
 }
@@ -256,6 +262,18 @@ impl SharedCursor {
         &self.text
     }
 
+    /// The field's number of the command; 0: it has none.
+    #[must_use]
+    pub fn command(&self) -> u32 {
+        self.command
+    }
+
+    /// What its text has in common with others.
+    #[must_use]
+    pub fn signatures(&self) -> Signatures {
+        *self.signatures.get_or_init(|| Signatures::of(&self.text))
+    }
+
     /// Whether its last execution was so long that measuring CPU time costs nothing beside it.
     pub(crate) fn is_long(&self) -> bool {
         self.long.load(Relaxed)
@@ -273,20 +291,22 @@ impl SharedCursor {
         if self.plan_number.load(Relaxed) != number || self.plan_hash() != hash {
             let steps = steps().into();
             let mut plan = self.plan.lock();
-            *plan = (hash, steps);
+            // Made once more, it may be the same.
+            let figures = plan.figures.take().filter(|_| plan.hash == hash);
+            *plan = KnownPlan { hash, steps, figures };
             self.plan_hash.store(hash, Relaxed);
             self.plan_number.store(number, Relaxed);
         }
     }
 
+    /// An execution by the plan with this hash value was measured: what each step has done.
+    pub fn measured(&self, hash: u32, steps: Vec<Option<StepFigures>>) {
+        self.plan.lock().measured(hash, steps);
+    }
+
     /// What its plan takes in memory.
     fn plan_bytes(&self) -> usize {
-        let texts = |row: &PlanRow| {
-            let of = [&row.option, &row.object, &row.access, &row.filter, &row.projection];
-            let of = of.map(Option::as_ref);
-            row.operation.len() + of.into_iter().flatten().map(String::len).sum::<usize>()
-        };
-        self.plan.lock().1.iter().map(|row| size_of::<PlanRow>() + texts(row)).sum()
+        self.plan.lock().bytes()
     }
 
     /// The counters for the session with this number.
@@ -347,15 +367,18 @@ impl SharedCursor {
 
     fn row(&self, now: Micros, wall_us: i64) -> CursorRow {
         let wall = |at: u64| wall_us.saturating_sub_unsigned(now.since(Micros(at)));
-        let (plan_hash, plan) = self.plan.lock().clone();
+        let KnownPlan { hash: plan_hash, steps: plan, figures: plan_figures } =
+            self.plan.lock().clone();
         CursorRow {
             id: self.id,
             child: self.child,
             text: self.text.clone(),
             command: self.command,
+            signatures: self.signatures(),
             parsed_by: self.parsed_by.clone(),
             plan_hash,
             plan,
+            plan_figures,
             bytes: (size_of::<SharedCursor>() + self.text.len()) as u64,
             first_load_wall_us: self.first_load_wall_us,
             last_load_wall_us: wall(self.last_load_us.load(Relaxed)),
@@ -363,31 +386,6 @@ impl SharedCursor {
             figures: self.figures(),
         }
     }
-}
-
-/// A step of a plan; its number is its place in the plan.
-#[derive(Clone, PartialEq, Debug)]
-pub struct PlanRow {
-    pub parent: Option<usize>,
-    pub depth: usize,
-    /// Among the inputs of its parent, from 1; 0: it is the statement itself.
-    pub position: usize,
-    /// The field's words.
-    pub operation: String,
-    pub option: Option<String>,
-    /// The table or index that it reads or changes.
-    pub object: Option<String>,
-    /// Number of that; 0: not known.
-    pub obj: u32,
-    /// What is expected of it, all below it contained; `None`: nothing is known.
-    pub cost: Option<f64>,
-    pub rows: Option<f64>,
-    pub bytes: Option<f64>,
-    /// What leads to its rows, and what they must meet beside that; as SQL.
-    pub access: Option<String>,
-    pub filter: Option<String>,
-    /// Names of the columns that it yields; `None`: not known.
-    pub projection: Option<String>,
 }
 
 /// What is known of a statement at one moment.
@@ -399,11 +397,14 @@ pub struct CursorRow {
     pub text: Arc<str>,
     /// The field's number of the command; 0: it has none.
     pub command: u32,
+    pub signatures: Signatures,
     pub parsed_by: ParsedBy,
     /// 0: it has no plan.
     pub plan_hash: u32,
     /// Its steps, the statement itself first.
     pub plan: Arc<[PlanRow]>,
+    /// What they have done; `None`: no execution by this plan was measured.
+    pub plan_figures: Option<Arc<PlanFigures>>,
     /// What it takes in memory, its plan not counted.
     pub bytes: u64,
     /// Wall clock in µs since 1970, as all that follow.
@@ -420,9 +421,9 @@ pub struct LibraryTotals {
     pub gets: u64,
     /// Of these found, and current.
     pub get_hits: u64,
-    /// Plans made anew for a statement that had one before.
+    /// Plans made again that had been held, and were aged out or invalidated.
     pub reloads: u64,
-    /// Plans found out of date.
+    /// Held plans found out of date.
     pub invalidations: u64,
     /// Executions that had to plan anew.
     pub pin_misses: u64,
@@ -487,6 +488,7 @@ impl Statements {
             child,
             text: Arc::from(text),
             command: crate::trace::command(text),
+            signatures: OnceLock::new(),
             parsed_by: by(),
             first_load_wall_us: parsed.wall_us,
             live: std::array::from_fn(|_| Live {
@@ -496,7 +498,7 @@ impl Statements {
             last_load_us: AtomicU64::new(parsed.now.0),
             plan_hash: AtomicU32::new(0),
             plan_number: AtomicU64::new(0),
-            plan: Mutex::new((0, Arc::from([]))),
+            plan: Mutex::default(),
             // Its first execution makes what later ones find.
             long: AtomicBool::new(true),
             gone: AtomicBool::new(false),
@@ -519,12 +521,17 @@ impl Statements {
         counter.fetch_add(1, Relaxed);
     }
 
-    /// A plan was found out of date.
+    /// A held plan was found out of date.
     pub fn invalidated(&self, cursor: Option<&SharedCursor>) {
         self.invalidations.fetch_add(1, Relaxed);
         if let Some(cursor) = cursor {
             add(&cursor.live(0).invalidations, 1);
         }
+    }
+
+    /// A plan was made that had been held before.
+    pub fn reloaded(&self) {
+        self.reloads.fetch_add(1, Relaxed);
     }
 
     /// An execution had to plan anew.
@@ -535,8 +542,7 @@ impl Statements {
     /// A plan was made. `alone`: its cost is in no execution of the same statement.
     pub(crate) fn loaded(&self, cursor: &SharedCursor, cost: &Cost, alone: bool, now: Micros) {
         let live = cursor.live(0);
-        let before = live.loads.fetch_add(1, Relaxed);
-        add(&self.reloads, u64::from(before > 0));
+        add(&live.loads, 1);
         add(&live.hard_parse_us, cost.elapsed_us);
         if alone {
             live.add_cost(cost);
@@ -563,6 +569,13 @@ impl Statements {
                 known.insert(cursor);
             }
         }
+    }
+
+    /// One of the children of a statement, for what they have in common; `None`: it is not known.
+    #[must_use]
+    pub fn child_of(&self, id: SqlId) -> Option<Arc<SharedCursor>> {
+        let known = self.known.lock();
+        known.by_key.range((id, 0)..=(id, u64::MAX)).next().map(|(_, cursor)| cursor.clone())
     }
 
     /// All that are known, by [`SqlId`].
@@ -627,7 +640,8 @@ mod tests {
     fn by() -> ParsedBy {
         let word = |text: &str| Arc::from(text);
         let (service, module, action) = (word("s"), word("m"), word("a"));
-        ParsedBy { user: word("u"), user_no: 10, schemas: word("p"), service, module, action }
+        let (user, schemas) = (word("u"), word("p"));
+        ParsedBy { user, user_no: 10, schemas, service, module, action, code: None }
     }
 
     fn find(all: &Statements, text: &str, context: u64, now: u64) -> Arc<SharedCursor> {
@@ -711,15 +725,18 @@ mod tests {
     }
 
     #[test]
-    fn plans_made_again_are_reloads() {
+    fn plans_made_again_are_loads_and_reloads_if_they_had_been_held() {
         let all = Statements::default();
         let cursor = find(&all, "select 1", 0, 0);
         let cost = Cost { elapsed_us: 40, ..Cost::default() };
         all.loaded(&cursor, &cost, true, Micros(1));
         all.loaded(&cursor, &cost, false, Micros(2));
+        assert_eq!(all.totals().reloads, 0, "the first was not kept");
         all.invalidated(Some(&cursor));
+        all.loaded(&cursor, &cost, false, Micros(3));
+        all.reloaded();
         let got = figures(&all, cursor.id())[0].1;
-        assert_eq!((got.loads, got.invalidations, got.hard_parse_us), (2, 1, 80));
+        assert_eq!((got.loads, got.invalidations, got.hard_parse_us), (3, 1, 120));
         assert_eq!(got.elapsed_us, 40);
         assert_eq!((all.totals().reloads, all.totals().invalidations), (1, 1));
     }

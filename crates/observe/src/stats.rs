@@ -116,7 +116,7 @@ statistics! {
     UserIoWaitTime: "user I/O wait time", User, Centis,
         "Time of waits of class User I/O, those inside others left out.";
     SqlExecuteTime: "sql execute elapsed time", Sql, Micros,
-        "Time of clients' statements, with all that they call.";
+        "Time of clients' statements, with all that they call, in `DB time`.";
     HardParseTime: "hard parse elapsed time", Sql, Micros, "Time of planning, failed or not.";
     ParseTimeElapsed: "parse time elapsed", Sql, Centis,
         "The same as `hard parse elapsed time`: the look for a plan that is there is not in it.";
@@ -214,10 +214,17 @@ statistics! {
     RootSplits: "root node splits", Cache, Count, "Times an index grew one level higher.";
 
     // ---- enqueues
-    EnqueueRequests: "enqueue requests", Enqueue, Count, "Enqueues asked for.";
-    EnqueueWaits: "enqueue waits", Enqueue, Count, "Enqueue requests that had to wait.";
-    EnqueueTimeouts: "enqueue timeouts", Enqueue, Count, "Enqueue requests given up.";
-    EnqueueReleases: "enqueue releases", Enqueue, Count, "Enqueues given back.";
+    EnqueueRequests: "enqueue requests", Enqueue, Count,
+        "Enqueues asked for by who had them in no mode. With the conversions they are the requests \
+         of `v$enqueue_stat`.";
+    EnqueueConversions: "enqueue conversions", Enqueue, Count,
+        "Enqueues asked for in a higher mode than the asker had.";
+    EnqueueWaits: "enqueue waits", Enqueue, Count,
+        "Waits for enqueues, those of `v$enqueue_stat`.";
+    EnqueueTimeouts: "enqueue timeouts", Enqueue, Count,
+        "Requests for enqueues that ended at their time limit.";
+    EnqueueReleases: "enqueue releases", Enqueue, Count,
+        "Enqueues let go, each once, in whatever modes it was held.";
     EnqueueDeadlocks: "enqueue deadlocks", Enqueue, Count, "Deadlocks broken here.";
     GlobalEnqueueGetsSync: "global enqueue gets sync", Enqueue, Count,
         "Enqueues asked from another instance.";
@@ -238,6 +245,8 @@ statistics! {
         "Blocks received in their newest version.";
     GcCurrentReceiveTime: "gc current block receive time", Rac, Centis,
         "From asking for the newest version until it was here.";
+    GcBlocksUnasked: "gc blocks received unasked", Rac, Blocks,
+        "Blocks that came a second time, because the question for them had been said again.";
     GcCrBlocksServed: "gc cr blocks served", Rac, Blocks, "Consistent copies served.";
     GcCrBuildTime: "gc cr block build time", Rac, Centis,
         "Time to make consistent copies for others.";

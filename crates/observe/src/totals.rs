@@ -7,7 +7,7 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::enqueues::{Enqueues, LiveEnqueues};
+use crate::enqueues::{EnqueueKind, Enqueues, LiveEnqueues};
 use crate::events::{EVENT_COUNT, WaitClass, WaitEvent};
 use crate::stats::{STAT_COUNT, Stat};
 
@@ -61,7 +61,7 @@ pub struct LiveTotals {
     /// of all classes. Waits inside others, and those of workers beside the session, are in what
     /// was shown.
     pub(crate) waited: [AtomicU64; WAITED_ALL + 1],
-    pub enqueues: LiveEnqueues,
+    pub(crate) enqueues: LiveEnqueues,
 }
 
 impl Default for LiveTotals {
@@ -96,6 +96,9 @@ impl LiveTotals {
             live.max_us.fetch_max(us, Relaxed);
         }
         live.histogram[bucket(us)].fetch_add(1, Relaxed);
+        if EnqueueKind::of(event).is_some() {
+            self.add_stat(Stat::EnqueueWaits, 1);
+        }
     }
 
     /// Raises a statistic.
@@ -118,6 +121,9 @@ impl LiveTotals {
         match stat {
             Stat::SessionLogicalReads => counted(Stat::ConsistentGets) + counted(Stat::DbBlockGets),
             Stat::ParseTimeElapsed => counted(Stat::HardParseTime),
+            Stat::EnqueueRequests => self.enqueues.all().requests,
+            Stat::EnqueueConversions => self.enqueues.all().conversions,
+            Stat::EnqueueReleases => self.enqueues.all().releases,
             Stat::ApplicationWaitTime => waited(WaitClass::Application),
             Stat::ConcurrencyWaitTime => waited(WaitClass::Concurrency),
             Stat::ClusterWaitTime => waited(WaitClass::Cluster),

@@ -13,6 +13,7 @@
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod file;
+mod interfaces;
 mod linger;
 mod machine;
 mod memory;
@@ -275,6 +276,10 @@ impl EnvImpl for RealEnv {
 
     fn machine_figures(&self) -> Vec<MachineFigure> {
         machine::figures()
+    }
+
+    fn interface_of(&self, ip: std::net::IpAddr) -> Option<String> {
+        interfaces::interface_of(ip)
     }
 
     fn spawn(&self, name: &'static str, lane: Lane, task: BoxFuture<'static, ()>) -> TaskHandle {

@@ -131,6 +131,8 @@ pub enum HolderEvent {
 pub struct Ship {
     pub to: InstanceNo,
     pub info: BlockInfo,
+    /// It has waited for the log writer, however short.
+    pub flushed: bool,
 }
 
 /// What the cache does, in order, under the latch it stepped under (I/O is started, not awaited).

@@ -23,6 +23,7 @@ use super::modify::{InsertOutcome, insert};
 use super::pieces::VALUE_BYTES_MAX;
 use super::seg::{IndexSeg, blank};
 use super::shape::KEY_BYTES_MAX;
+use super::split::free_block;
 use crate::change::Change;
 use crate::error::{Error, Result};
 use crate::txn::{Core, Transaction};
@@ -279,7 +280,7 @@ impl Builder {
 
     async fn write(&self, ctx: &Ctx, dba: Dba, image: &[u8]) -> Result<()> {
         self.core.log.throttle(ctx).await?;
-        let pin = self.core.cache.pin_new(ctx, dba).await?;
+        let pin = self.core.cache.pin_formatted(ctx, dba, free_block(&self.seg)).await?;
         let mut change = Change::begin(&self.core.cache, &[&pin]);
         let (kind, body) = (layout::kind(image), Op::image_of(image));
         change.push(0, Op::FormatImage { kind, obj: self.seg.obj, body });

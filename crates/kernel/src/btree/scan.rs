@@ -119,6 +119,8 @@ pub struct RangeScan {
     high: Bound<Vec<u8>>,
     backward: bool,
     at: At,
+    /// Pieces of bitmaps that have been read.
+    pieces: u64,
 }
 
 /// What a leaf says about where to go on.
@@ -138,13 +140,19 @@ impl RangeScan {
         high: Bound<Vec<u8>>,
         backward: bool,
     ) -> RangeScan {
-        RangeScan { seg, snap, low, high, backward, at: At::Start }
+        RangeScan { seg, snap, low, high, backward, at: At::Start, pieces: 0 }
     }
 
     /// The snapshot the scan reads at.
     #[must_use]
     pub fn snapshot(&self) -> &Snapshot {
         &self.snap
+    }
+
+    /// How many pieces of bitmaps it has read; 0 of an index that is none of bitmaps.
+    #[must_use]
+    pub fn pieces(&self) -> u64 {
+        self.pieces
     }
 
     /// Calls `each` for the live entries of the next leaf that has some in the range. `false`: the
@@ -157,8 +165,15 @@ impl RangeScan {
         ctx: &Ctx,
         mut each: impl FnMut(&[u8], Rowid) + Send,
     ) -> Result<bool> {
-        let (bitmap, backward) = (self.seg.bitmap, self.backward);
-        self.visit_leaf(ctx, |entry| tell(bitmap, entry, backward, &mut each)).await
+        let (bitmap, backward, mut pieces) = (self.seg.bitmap, self.backward, 0);
+        let more = self.visit_leaf(ctx, |entry| {
+            let rows = tell(bitmap, entry, backward, &mut each);
+            pieces += u64::from(bitmap && rows > 0);
+            rows
+        });
+        let more = more.await?;
+        self.pieces += pieces;
+        Ok(more)
     }
 
     /// How many rows the live entries of the next leaf that has some in the range are; `None`: the
@@ -167,7 +182,7 @@ impl RangeScan {
     /// # Errors
     /// As [`RangeScan::next_leaf`].
     pub async fn count_leaf(&mut self, ctx: &Ctx) -> Result<Option<u64>> {
-        let (bitmap, mut count) = (self.seg.bitmap, 0);
+        let (bitmap, mut count, mut pieces) = (self.seg.bitmap, 0, 0);
         let more = self.visit_leaf(ctx, |entry| {
             let rows = match bitmap {
                 _ if entry.is_deleted() => 0,
@@ -175,9 +190,12 @@ impl RangeScan {
                 false => 1,
             };
             count += rows;
+            pieces += u64::from(bitmap && rows > 0);
             u32::from(rows > 0)
         });
-        Ok(more.await?.then_some(count))
+        let more = more.await?;
+        self.pieces += pieces;
+        Ok(more.then_some(count))
     }
 
     /// `visit` says how many rows an entry is.

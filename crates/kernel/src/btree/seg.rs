@@ -73,9 +73,10 @@ pub async fn create(ctx: &Ctx, core: &Core, obj: ObjId, unique: bool) -> Result<
         core.space.create_segment(ctx, crate::space::DATA_FILE, obj, SegmentKind::Index).await?;
     let root = core.space.alloc_block(ctx, header).await?;
     core.log.throttle(ctx).await?;
-    let pin = core.cache.pin_new(ctx, root).await?;
+    let leaf = || Op::Format { kind: Kind::Leaf, obj, birth, level: 0, itl: LEAF_ITL };
+    let pin = core.cache.pin_formatted(ctx, root, leaf()).await?;
     let mut change = Change::begin(&core.cache, &[&pin]);
-    change.push(0, Op::Format { kind: Kind::Leaf, obj, birth, level: 0, itl: LEAF_ITL });
+    change.push(0, leaf());
     change.commit(Xid::NONE, RecordKind::Change);
     Ok(IndexSeg { obj, header, root, birth, unique, bitmap: false })
 }

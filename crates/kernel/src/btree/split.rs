@@ -61,7 +61,11 @@ pub(super) async fn cut(
         Ok(gate) => gate,
         Err(_) => {
             let p = [enq_p1(*b"TX", 4), u64::from(dba.file), u64::from(dba.block)];
-            ctx.wait_or_cancel(WaitEvent::EnqTxIndex, p, gate.lock()).await?
+            let asked = ctx.ask_enqueue(WaitEvent::EnqTxIndex);
+            let gate = ctx.wait_or_cancel(WaitEvent::EnqTxIndex, p, gate.lock()).await?;
+            // What was asked for is the end of the other's split.
+            drop(asked.granted());
+            gate
         }
     };
     // Whoever held the gate before may have done it.
@@ -120,7 +124,7 @@ async fn rearrange(
     key: &[u8],
 ) -> Result<Made> {
     core.log.throttle(ctx).await?;
-    let pins = pin_all(ctx, &core.cache, &[dba], fresh).await?;
+    let pins = pin_all(ctx, &core.cache, seg, &[dba], fresh).await?;
     if dba == seg.root {
         let made = push_down(ctx, core, seg, &pins, key);
         return Ok(if made { Made::Root } else { Made::Nothing });
@@ -133,7 +137,13 @@ fn gate_of(dba: Dba) -> usize {
 }
 
 /// Pins `old` and the `fresh` (unread) blocks in X, in ascending order; returns them as named.
-async fn pin_all(ctx: &Ctx, cache: &Cache, old: &[Dba], fresh: &[Dba]) -> Result<Vec<Pin>> {
+async fn pin_all(
+    ctx: &Ctx,
+    cache: &Cache,
+    seg: &IndexSeg,
+    old: &[Dba],
+    fresh: &[Dba],
+) -> Result<Vec<Pin>> {
     let mut order: Vec<(Dba, bool, usize)> = old
         .iter()
         .map(|&dba| (dba, false))
@@ -145,7 +155,7 @@ async fn pin_all(ctx: &Ctx, cache: &Cache, old: &[Dba], fresh: &[Dba]) -> Result
     let mut pins = Vec::with_capacity(order.len());
     for (dba, is_fresh, at) in order {
         let pin = if is_fresh {
-            cache.pin_new(ctx, dba).await?
+            cache.pin_formatted(ctx, dba, free_block(seg)).await?
         } else {
             cache.pin(ctx, dba, Mode::X).await?
         };
@@ -194,7 +204,8 @@ fn fresh_image(kind: Kind, seg: &IndexSeg, image: &[u8]) -> Op {
     Op::FormatImage { kind, obj: seg.obj, body: Op::image_of(image) }
 }
 
-fn free_block(seg: &IndexSeg) -> Op {
+/// Makes a block one of the index that no other leads to.
+pub(super) fn free_block(seg: &IndexSeg) -> Op {
     Op::Format { kind: Kind::Free, obj: seg.obj, birth: seg.birth, level: 0, itl: 0 }
 }
 

@@ -2,6 +2,7 @@
 
 mod batch;
 mod instance;
+mod look;
 mod pieces;
 mod stress;
 

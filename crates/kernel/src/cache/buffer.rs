@@ -1,12 +1,13 @@
 //! One cached block: its latch, its state, and the pins that keep its right here.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
+use std::sync::{Arc, Weak};
 
 use block::{Dba, InstanceNo, Mode, ObjId, Rba, Version, layout};
-use env::IoBuf;
+use env::{IoBuf, Micros};
 use global::Holder;
-use global::msg::Timings;
+use global::msg::ReqId;
+use observe::{Session, WaitEvent};
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tokio::sync::Notify;
 
@@ -27,14 +28,23 @@ pub struct PastImage {
     pub first_dirty: Rba,
 }
 
-/// What came with the last grant or image, for the wait that ends with it.
+/// What came last, for the wait that ends with it.
 #[derive(Clone, Copy, Debug)]
-pub struct Arrival {
-    /// Who sent the image; `None`: a grant, read it from disk.
-    pub from: Option<InstanceNo>,
-    pub timings: Timings,
-    /// How long it waited for the block server here.
-    pub own_lms_us: u32,
+pub enum Arrival {
+    /// A right without an image. How long its question waited for the master's block server.
+    Grant { master_lms_us: u32 },
+    /// The image, and what the wait for it was.
+    Block { from: InstanceNo, event: WaitEvent },
+}
+
+/// The last question for a block that went out and that no block has answered.
+pub struct Question {
+    pub req_id: ReqId,
+    pub since: Micros,
+    /// Whom it was sent to, if not to the master.
+    pub direct: Option<InstanceNo>,
+    /// Who has asked, and may have gone.
+    pub by: Weak<Session>,
 }
 
 /// What the latch protects. In this order: what a change of membership reads of a million of them
@@ -68,6 +78,7 @@ pub struct State {
     /// Its place on the dirty list.
     pub(super) queued: Option<Rba>,
     pub arrival: Option<Arrival>,
+    pub question: Option<Box<Question>>,
     /// How it is, or was, read under the last grant, until a session has accounted for that.
     pub disk_read: Option<Arc<DiskRead>>,
     /// Why the last read under a grant failed; for those who wait.
@@ -106,6 +117,11 @@ impl State {
     pub(super) fn readable(&self) -> Option<&[u8]> {
         let image = self.image.as_deref()?;
         (GRANTED || self.holder.readable()).then_some(image)
+    }
+
+    /// The question that a block which has come answers, if that is still open.
+    pub(crate) fn answer_to(&mut self, req_id: ReqId) -> Option<Box<Question>> {
+        self.question.take_if(|question| question.req_id == req_id)
     }
 
     /// Whether it cannot be given up before something has been written, here or elsewhere.
@@ -202,6 +218,7 @@ impl Buffer {
                 past_image: None,
                 queued: None,
                 arrival: None,
+                question: None,
                 disk_read: None,
                 read_error: None,
                 wake: false,

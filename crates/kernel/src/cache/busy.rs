@@ -136,7 +136,7 @@ mod tests {
         sleep(&ctx, chains, cache.shards[0].lock(), || drop(cache.shards[0].lock()));
         let mut list = LatchList::default();
         cache.latches(&mut list);
-        let of_chains: u64 = list.rows()[0].1.iter().map(|counts| counts.sleeps).sum();
+        let of_chains: u64 = list.rows()[0].1.iter().map(|latch| latch.counts.sleeps).sum();
         assert_eq!(of_chains, 1);
         for (name, event) in [
             ("redo allocation", WaitEvent::LatchRedoAllocation),

@@ -168,12 +168,14 @@ impl State {
 }
 
 impl Cache {
-    /// The requests by which granted blocks are read, each with its buffers. No latch is held.
+    /// The requests by which granted blocks are read, each with its buffers: but for those that are
+    /// formatted instead, here and now. No latch is held.
     pub(crate) fn begin_reads(
         &self,
         ctx: &Ctx,
         mut granted: Vec<Arc<Buffer>>,
     ) -> Vec<(Arc<DiskRead>, Vec<Arc<Buffer>>)> {
+        granted.retain(|buffer| !self.format_granted(buffer));
         granted.sort_by_key(|buffer| buffer.dba);
         let next = |a: &Arc<Buffer>, b: &Arc<Buffer>| {
             a.dba.file == b.dba.file && a.dba.block + 1 == b.dba.block

@@ -6,6 +6,7 @@ mod dbwr;
 mod disk_read;
 mod double_write;
 mod epoch;
+mod format;
 mod pool;
 mod read;
 mod segments;
@@ -13,7 +14,7 @@ mod step;
 mod view;
 
 pub(crate) use buffer::Latched;
-pub use buffer::{Arrival, BlockRef, Buffer, PastImage, Pin, State};
+pub use buffer::{Arrival, BlockRef, Buffer, PastImage, Pin, Question, State};
 pub use busy::BusyRow;
 pub use dbwr::Dbwr;
 pub use disk_read::DiskRead;

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
+use block::op::Op;
 use block::{Dba, Mode, Rba};
 use disk::Group;
 use env::latch::{Latch, LatchList};
@@ -107,6 +108,9 @@ pub struct Cache {
     pub(super) lag_bytes: AtomicU64,
     /// Blocks others wait to see on disk.
     pub(super) wanted_writes: Mutex<Vec<Arc<Buffer>>>,
+    /// See `pin_formatted`: what is to be done to blocks, once granted, instead of reading them. A
+    /// leaf: locked for a look, also under a latch.
+    pub(super) formats: Mutex<BTreeMap<Dba, Op>>,
     /// See `enter_protocol`.
     pub(super) protocol: RwLock<()>,
     pub(super) frozen: AtomicBool,
@@ -151,6 +155,7 @@ impl Cache {
             files: Files::default(),
             lag_bytes: AtomicU64::new(u64::MAX),
             wanted_writes: Mutex::new(Vec::new()),
+            formats: Mutex::new(BTreeMap::new()),
             protocol: RwLock::new(()),
             frozen: AtomicBool::new(false),
         })
@@ -372,7 +377,8 @@ impl Cache {
         Ok(Pin { buffer, cache: self.arc(), mode: want })
     }
 
-    /// Pins `dba` in X for formatting: its content is not read.
+    /// Pins `dba` in X for formatting: alone, its content is not read. Where the block is granted
+    /// by the cluster it is read all the same, unless it is pinned by [`Cache::pin_formatted`].
     ///
     /// # Errors
     /// As [`Cache::pin`].
@@ -549,7 +555,7 @@ impl Cache {
             st.loading = true;
             return NextStep::Read;
         }
-        st.image = Some(env::IoBuf::zeroed(block::BLOCK_BYTES));
+        st.image = Some(self.unread(buffer.dba));
         self.step(buffer, &mut st, HolderEvent::ReadDone, Carry::default());
         NextStep::Look
     }

@@ -295,10 +295,8 @@ pub(super) async fn drop_index_rows(
         return Err(Error::Invariant(format!("index {} left its schema", index.name)));
     }
     delete_all(ctx, txn, Fixed::Ind, 0, index.obj).await?;
-    if !index.exprs.is_empty() {
-        // What is known of its expressions.
-        delete_all(ctx, txn, Fixed::ColStat, 0, index.obj).await?;
-    }
+    // What is known of it and of its expressions.
+    delete_all(ctx, txn, Fixed::ColStat, 0, index.obj).await?;
     drop_object(ctx, txn, &object).await?;
     drop_at_commit(ctx, txn, index.obj, index.header, index.birth).await
 }

@@ -21,6 +21,7 @@ mod expression;
 mod fixed;
 mod ids;
 mod index;
+mod index_statistics;
 mod lists;
 mod locks;
 mod lookup;
@@ -80,6 +81,7 @@ pub use fixed::{
     SUPERUSER_OBJ, SYS, TEMP_PREFIX, TYPES_OBJ, USER_OBJ_MIN, WRITE_ALL_DATA,
 };
 pub use index::{Included, IndexDef, IndexKind};
+pub use index_statistics::{IndexStats, index_statistics};
 pub use lists::{roles, routines, schemas, types};
 pub use locks::{ObjectLocks, ObjectMode, OneInstance};
 pub use lookup::{

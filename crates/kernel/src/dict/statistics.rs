@@ -12,8 +12,10 @@ use observe::Ctx;
 use super::ddl::new_plans;
 use super::ddl_rights::lock_object;
 use super::def::{AlteredColumn, TableDef};
+use super::expression::KEY_EXPR;
 use super::fixed::Fixed;
 use super::index::IndexDef;
+use super::index_statistics::{IndexStats, set_indexes};
 use super::names::undefined;
 use super::records::read_table;
 use super::state::{newest, of};
@@ -108,6 +110,8 @@ pub struct NewStats {
     pub columns: Vec<(usize, ColumnStats)>,
     /// The same of indexes' expressions: all of an index, or none.
     pub exprs: Vec<ExprStats>,
+    /// Of indexes as a whole; those not among them keep what is known of them.
+    pub indexes: Vec<IndexStats>,
 }
 
 /// What was read, behind [`TableDef::statistics`].
@@ -153,7 +157,7 @@ fn table_values(stats: &TableStats) -> Result<[Value; 9]> {
 }
 
 /// Values of one type as one row; none: NULL.
-fn list_value(ty: ColType, values: &[&Value]) -> Value {
+pub(super) fn list_value(ty: ColType, values: &[&Value]) -> Value {
     if values.is_empty() {
         return Value::Null;
     }
@@ -171,7 +175,7 @@ fn list_value(ty: ColType, values: &[&Value]) -> Value {
 /// The most values that a list has.
 const LIST_MAX: u32 = 10_000;
 
-fn list_of(row: &Record, i: usize, ty: ColType) -> Result<Vec<Value>> {
+pub(super) fn list_of(row: &Record, i: usize, ty: ColType) -> Result<Vec<Value>> {
     let Some(bytes) = row.bytes_or_null(i)? else { return Ok(Vec::new()) };
     let wrong = || row.unknown("list of values");
     let (count, bytes) = bytes.split_first_chunk::<4>().ok_or_else(wrong)?;
@@ -232,7 +236,12 @@ fn column_values(
     ])
 }
 
-async fn insert(ctx: &Ctx, txn: &Arc<Transaction>, into: Fixed, values: &[Value]) -> Result<()> {
+pub(super) async fn insert(
+    ctx: &Ctx,
+    txn: &Arc<Transaction>,
+    into: Fixed,
+    values: &[Value],
+) -> Result<()> {
     let values: Vec<Datum<'_>> = values.iter().map(Value::as_datum).collect();
     store::insert(ctx, txn, of(txn.core())?.fixed(into), &values).await
 }
@@ -361,6 +370,8 @@ pub async fn set_statistics(
     }
     set_columns(ctx, txn, &now, new).await?;
     set_exprs(ctx, txn, table, &now, new).await?;
+    // Last: what was known of an index's expressions has gone with all else of the index.
+    set_indexes(ctx, txn, &now, new).await?;
     new_plans(ctx, txn, &object).await
 }
 
@@ -425,14 +436,14 @@ pub(super) async fn clear_statistics(
         (4, Value::Int8(0)),
     ];
     store::change(ctx, txn, tables, 0, &[obj(def.obj)], |_| Ok(changes.clone())).await?;
-    for index in &def.computed {
+    for index in def.all_indexes() {
         super::ddl::delete_all(ctx, txn, Fixed::ColStat, 0, index.obj).await?;
     }
     super::ddl::delete_all(ctx, txn, Fixed::ColStat, 0, def.obj).await
 }
 
 /// Statistics follow their columns; those of columns that go or get another type go, and those of
-/// expressions that name such a column.
+/// indexes over such a column and of expressions that name one.
 pub(super) async fn move_statistics(
     ctx: &Ctx,
     txn: &Arc<Transaction>,
@@ -457,14 +468,16 @@ pub(super) async fn move_statistics(
         let values = column_values(def.obj, position, ty, &stats)?;
         insert(ctx, txn, Fixed::ColStat, &values).await?;
     }
-    for index in &def.computed {
+    for index in def.all_indexes() {
         let stays = |named: &u16| {
             let old = usize::from(*named);
             let new = columns.iter().find(|column| column.from == Some(old));
             let kinds = (new.map(|new| new.def.ty.kind), def.columns.get(old).map(|c| c.ty.kind));
             kinds.0.is_some() && kinds.0 == kinds.1
         };
-        if !index.exprs.iter().flat_map(|expr| &expr.columns).all(stays) {
+        let named = index.exprs.iter().flat_map(|expr| &expr.columns);
+        let keys = index.key_columns().iter().filter(|at| **at < KEY_EXPR);
+        if !named.chain(keys).all(stays) {
             super::ddl::delete_all(ctx, txn, Fixed::ColStat, 0, index.obj).await?;
         }
     }

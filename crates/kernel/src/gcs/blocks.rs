@@ -11,10 +11,9 @@ use env::marks::{self, Mark, Point};
 use env::{BoxFuture, IoBuf, Lane, Micros};
 use global::msg::{GcsMessage, Have, HolderMsg, MasterMsg, Message, ReqId, Timings, Want};
 use global::{HolderEffect, HolderEvent, MasterEffect, Mutant, broken};
-use observe::{
-    AlertLevel, Ctx, Stat, Told, TransferClass, TransferHow, TransferKind, TransferTimes, WaitEvent,
-};
+use observe::{AlertLevel, Ctx, Stat, TransferKind, WaitEvent};
 
+use super::arrivals::Came;
 use super::node::{CrAnswer, Node};
 use super::served::CrCount;
 use super::waiting::Waiting;
@@ -39,18 +38,8 @@ struct CrReply {
     timings: Timings,
 }
 
-/// The messages of a transfer: asker, master, holder, or without the master between.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Hops {
-    Two,
-    Three,
-}
-
 /// Blocks that one message of a master tells of at the most.
 const TOLD_MAX: usize = block::MASTER_GROUP_BLOCKS as usize;
-
-/// A request that has waited longer for block servers is called congested.
-const CONGESTED_US: u64 = 1_000;
 
 thread_local! {
     /// Blocks said in the step of the protocol that this thread is in: which statistic has their
@@ -69,20 +58,6 @@ pub(super) fn cap_us(us: u64) -> u32 {
     u32::try_from(us).unwrap_or(u32::MAX)
 }
 
-/// The parts of a transfer, of which the holder has told most.
-pub(super) fn transfer_times(total_us: u64, timings: &Timings, own_lms_us: u32) -> TransferTimes {
-    TransferTimes {
-        total_us,
-        master_queue_us: u64::from(timings.queue_us),
-        master_lms_us: u64::from(timings.master_lms_us),
-        lms_us: u64::from(timings.lms_us),
-        build_us: u64::from(timings.build_us),
-        pin_us: u64::from(timings.pin_us),
-        flush_us: u64::from(timings.flush_us),
-        own_lms_us: u64::from(own_lms_us),
-    }
-}
-
 /// What has waited for the block server here says so when it is served.
 fn has_waited(mut msg: HolderMsg, lms_us: u32) -> HolderMsg {
     match &mut msg {
@@ -92,14 +67,6 @@ fn has_waited(mut msg: HolderMsg, lms_us: u32) -> HolderMsg {
         _ => {}
     }
     msg
-}
-
-/// Which wait event a request ends as.
-#[derive(Clone, Copy)]
-enum Ended {
-    Nothing,
-    Grant(Timings),
-    Block { from: InstanceNo, timings: Timings, own_lms_us: u32 },
 }
 
 impl Grants for Node {
@@ -226,11 +193,7 @@ impl Node {
             buffer.dba
         );
         assert!(layout::dba(image) == buffer.dba || layout::is_unwritten(image));
-        self.ctx.bump(Stat::GcCurrentBlocksServed, 1);
-        self.ctx.bump(Stat::GcCurrentPinTime, u64::from(ship.info.timings.pin_us));
-        self.ctx.bump(Stat::GcCurrentFlushTime, u64::from(ship.info.timings.flush_us));
-        let timings = &ship.info.timings;
-        self.served.shipped(timings.pin_us, timings.flush_us);
+        self.served.shipped(&self.ctx, &ship.info.timings, ship.flushed);
         if ship.info.mode == Mode::S {
             self.served.count_cr(CrCount::CurrentRequests);
         } else {
@@ -260,7 +223,6 @@ impl Node {
         self.core.clock.raise(scn);
         let mut draft = Draft::new(&self.core, image, scn);
         let mut copy = CrReply { addr: buffer.dba, to, req_id, scn, timings };
-        self.ctx.bump(Stat::GcCrBlocksServed, 1);
         self.served.count_cr(CrCount::Data);
         let (upto, epoch) = (st.struct_rba, self.view().epoch);
         if self.cache.log.durable() >= upto && !draft.has_work(&self.core) {
@@ -277,13 +239,11 @@ impl Node {
             let mut flush_us = 0;
             node.ctx.bump(Stat::GcCrBuildTime, build_us);
             if node.cache.log.durable() < upto {
-                node.ctx.bump(Stat::GcCrFlushes, 1);
                 marks::reached(Mark::CopyFlushed);
                 let flush = node.cache.log.flushed(upto);
                 node.ctx.wait(WaitEvent::GcsLogFlushSync, [0; 3], flush).await;
                 flush_us = node.env.now().since(began) - build_us;
-                node.ctx.bump(Stat::GcCrFlushTime, flush_us);
-                node.served.cr_flushed(flush_us);
+                node.served.cr_flushed(&node.ctx, flush_us);
             }
             copy.timings.build_us = cap_us(build_us);
             copy.timings.flush_us = cap_us(flush_us);
@@ -296,6 +256,7 @@ impl Node {
     }
 
     fn send_cr(&self, to: CrReply, draft: Draft) {
+        self.ctx.bump(Stat::GcCrBlocksServed, 1);
         if draft.undo_records > 0 {
             self.ctx.bump(Stat::CrBlocksCreated, 1);
             self.ctx.bump(Stat::UndoBlocksRead, u64::from(draft.undo_records));
@@ -366,7 +327,6 @@ impl Node {
     fn flush_for(&self, buffer: Arc<Buffer>, st: &State) {
         let (node, upto) = (self.arc(), st.last_rba);
         self.cache.log.nudge(upto);
-        self.ctx.bump(Stat::GcCurrentFlushes, 1);
         marks::reached(Mark::FlushBeforeShip);
         self.env.spawn_task("block flush", Lane::Serve, async move {
             let flush = node.cache.log.flushed(upto);
@@ -430,11 +390,7 @@ impl Node {
                     reading = st.disk_read.clone();
                 } else if st.holder.pending().is_none() {
                     let req_id = self.req_id();
-                    let event = HolderEvent::Want { want, req_id };
-                    // How an earlier request ended is not how this one does.
-                    (st.arrival, st.disk_read) = (None, None);
-                    self.cache.step(buffer, &mut st, event, Carry::default());
-                    asked = st.holder.pending().map(|p| p.0);
+                    asked = self.ask(ctx, buffer, &mut st, want, req_id).then_some(req_id);
                 }
             }
             if here {
@@ -446,11 +402,11 @@ impl Node {
                 read.wait(ctx, dba, REPEAT_AFTER, changed).await?;
                 continue;
             }
-            let began = self.env.now();
-            let result = if asked.is_some() {
+            let result = if let Some(req_id) = asked {
                 let wait = async {
-                    let told = match self.env.timeout(REPEAT_AFTER, changed).await {
-                        Ok(()) => self.ended(ctx, buffer, want, began),
+                    let answered = self.answered(buffer, req_id);
+                    let told = match self.env.timeout(REPEAT_AFTER, answered).await {
+                        Ok(()) => self.ended(ctx, buffer, want),
                         Err(_) => {
                             self.repeat(buffer);
                             shown.into()
@@ -491,103 +447,6 @@ impl Node {
         obj.into_iter().for_each(|obj| self.cache.common.segments.add(obj, stat, 1));
     }
 
-    /// How many messages an answer took, by whom was asked.
-    pub(super) fn hops(&self, dba: Dba, from: InstanceNo, asked: Option<InstanceNo>) -> Hops {
-        let master = self.master_of(dba);
-        let by_master = master == from || master == self.me;
-        let straight = match asked {
-            // It was at hand, or one of the two was the master, who has been asked instead.
-            Some(to) => to == from || master == self.me,
-            None => by_master,
-        };
-        if straight { Hops::Two } else { Hops::Three }
-    }
-
-    /// The name of the wait that has just ended, and its place in the statistics.
-    pub(super) fn ended(&self, ctx: &Ctx, buffer: &Buffer, want: Want, began: Micros) -> Told {
-        let (arrival, until) = {
-            let st = buffer.latch().read();
-            (st.arrival, st.read_before_told())
-        };
-        let ended = match arrival {
-            None => Ended::Nothing,
-            Some(Arrival { from: None, timings, .. }) => Ended::Grant(timings),
-            Some(Arrival { from: Some(from), timings, own_lms_us }) => {
-                Ended::Block { from, timings, own_lms_us }
-            }
-        };
-        let served_by = match ended {
-            Ended::Block { from, .. } => Some(from.0),
-            Ended::Nothing | Ended::Grant(_) => None,
-        };
-        let total_us = self.env.now().since(began);
-        let current = want == Want::X;
-        let event = match ended {
-            Ended::Nothing if current => WaitEvent::GcCurrentRetry,
-            Ended::Nothing => WaitEvent::GcCrFailure,
-            Ended::Grant(timings) => {
-                let local = self.master_of(buffer.dba) == self.me;
-                ctx.bump(if local { Stat::GcLocalGrants } else { Stat::GcRemoteGrants }, 1);
-                match (current, u64::from(timings.master_lms_us) > CONGESTED_US) {
-                    (true, true) => WaitEvent::GcCurrentGrantCongested,
-                    (true, false) => WaitEvent::GcCurrentGrant2Way,
-                    (false, true) => WaitEvent::GcCrGrantCongested,
-                    (false, false) => WaitEvent::GcCrGrant2Way,
-                }
-            }
-            Ended::Block { from, timings, own_lms_us } => {
-                ctx.bump(Stat::GcCurrentBlocksReceived, 1);
-                ctx.bump(Stat::GcCurrentReceiveTime, total_us);
-                self.count_segment(buffer, SegmentStat::GcCurrentBlocksReceived);
-                let hops = self.hops(buffer.dba, from, None);
-                let times = transfer_times(total_us, &timings, own_lms_us);
-                self.record(TransferKind::Current, buffer.dba, from, hops, times)
-            }
-        };
-        Told { event, until, served_by }
-    }
-
-    /// Accounts a received block; the event by which the field names it.
-    pub(super) fn record(
-        &self,
-        kind: TransferKind,
-        dba: Dba,
-        from: InstanceNo,
-        hops: Hops,
-        mut times: TransferTimes,
-    ) -> WaitEvent {
-        if self.master_of(dba) == from {
-            // The master's server is the sender's.
-            times.lms_us += std::mem::take(&mut times.master_lms_us);
-        }
-        let busy_us = times.flush_us + times.pin_us;
-        let lms_us = times.lms_us + times.master_lms_us;
-        let congested = lms_us > CONGESTED_US.max(busy_us);
-        let how = match hops {
-            _ if congested => TransferHow::Congested,
-            _ if busy_us > 0 => TransferHow::Busy,
-            Hops::Three => TransferHow::ThreeWay,
-            Hops::Two => TransferHow::TwoWay,
-        };
-        let class = match dba.file {
-            crate::undo::UNDO_HEADER_FILE => TransferClass::UndoHeader,
-            crate::undo::UNDO_FILE => TransferClass::UndoBlock,
-            crate::space::DATA_FILE => TransferClass::Data,
-            _ => TransferClass::Other,
-        };
-        self.observer.block_waits.record(from.0, kind, class, how, &times);
-        match (kind, how) {
-            (TransferKind::Cr, TransferHow::Congested) => WaitEvent::GcCrBlockCongested,
-            (TransferKind::Current, TransferHow::Congested) => WaitEvent::GcCurrentBlockCongested,
-            (TransferKind::Cr, TransferHow::Busy) => WaitEvent::GcCrBlockBusy,
-            (TransferKind::Cr, TransferHow::ThreeWay) => WaitEvent::GcCrBlock3Way,
-            (TransferKind::Cr, _) => WaitEvent::GcCrBlock2Way,
-            (TransferKind::Current, TransferHow::Busy) => WaitEvent::GcCurrentBlockBusy,
-            (TransferKind::Current, TransferHow::ThreeWay) => WaitEvent::GcCurrentBlock3Way,
-            (TransferKind::Current, _) => WaitEvent::GcCurrentBlock2Way,
-        }
-    }
-
     /// Asks for many blocks of one group at once, as a reader; comes back when all are answered.
     async fn get_many(&self, ctx: &Ctx, buffers: Vec<Arc<Buffer>>) -> Result<()> {
         let Some(first) = buffers.first().map(|b| b.dba) else { return Ok(()) };
@@ -608,26 +467,9 @@ impl Node {
                 if st.holder.pending().is_some() || st.holder.readable() {
                     continue;
                 }
-                let event = HolderEvent::Want { want, req_id };
-                if !st.holder.reading() {
-                    (st.arrival, st.disk_read, st.read_error) = (None, None, None);
-                }
-                self.cache.step(buffer, &mut st, event, Carry::default());
-                if st.holder.pending().is_some() {
+                if self.ask(ctx, buffer, &mut st, want, req_id) {
                     asked.push(buffer.clone());
-                    let buffer = buffer.clone();
-                    waits.push(async move {
-                        let changed = buffer.changed.notified();
-                        let mut changed = std::pin::pin!(changed);
-                        changed.as_mut().enable();
-                        let busy = {
-                            let st = buffer.latch().read();
-                            st.holder.pending().is_some()
-                        };
-                        if busy {
-                            changed.await;
-                        }
-                    });
+                    waits.push(self.answered(buffer, req_id));
                 }
             }
         }
@@ -686,35 +528,51 @@ impl Node {
                     self.env.abort_instance(&text);
                 }
                 self.core.clock.raise(layout::scn(&image));
-                let (timings, own_lms_us) = (info.timings, lms_us);
+                let question = buffer.latch().write().answer_to(info.req_id);
+                let came = Came {
+                    kind: TransferKind::Current,
+                    dba: addr,
+                    obj: layout::obj(&image),
+                    from,
+                    timings: info.timings,
+                    own_lms_us: lms_us,
+                };
+                let event = self.received(&came, question);
                 let carry = Carry {
                     image: Some(IoBuf::copy_from(&image)),
-                    arrival: Some(Arrival { from: Some(from), timings, own_lms_us }),
+                    arrival: Some(Arrival::Block { from, event }),
                 };
                 let mut st = buffer.latch().write();
                 self.cache.step(&buffer, &mut st, HolderEvent::Block { from, info }, carry);
             }
             GcsMessage::CrBlock { addr, req_id, timings, image, complete, .. } => {
                 self.core.clock.raise(layout::scn(&image));
-                let asker = self.cr_waits.lock().remove(&(addr, req_id));
+                let waiter = self.cr_waits.lock().remove(&(addr, req_id));
                 let buffer = self.cache.lookup(addr);
-                let mut others = false;
+                let (mut others, mut question) = (false, None);
                 if let Some(buffer) = &buffer {
                     let mut st = buffer.latch().write();
+                    question = st.answer_to(req_id);
                     let event = HolderEvent::CrBlock { from, req_id };
                     self.cache.step(buffer, &mut st, event, Carry::default());
                     others = std::mem::take(&mut st.wake);
                 }
                 // With nothing held: who is woken looks at the same things.
-                let (obj, copy) = (layout::obj(&image), CrCopy { image, complete });
-                let answer = CrAnswer { copy, from, timings, own_lms_us: lms_us };
-                if asker.is_none_or(|asker| asker.send(answer).is_err()) {
-                    // The asker has gone: nobody needs the copy, which has been received all the
-                    // same.
-                    self.ctx.bump(Stat::GcCrBlocksReceived, 1);
-                    self.cache.common.segments.add(obj, SegmentStat::GcCrBlocksReceived, 1);
+                let came = Came {
+                    kind: TransferKind::Cr,
+                    dba: addr,
+                    obj: layout::obj(&image),
+                    from,
+                    timings,
+                    own_lms_us: lms_us,
+                };
+                let event = self.received(&came, question);
+                if let Some(waiter) = waiter {
+                    let copy = CrCopy { image, complete };
+                    // Who has gone meanwhile needs no copy.
+                    let _ = waiter.send(CrAnswer { copy, from, event });
                 }
-                // After the answer, or its asker would think that there is none.
+                // After the answer, or who waits for it would think that there is none.
                 if let Some(buffer) = buffer.filter(|_| others) {
                     buffer.changed.notify_waiters();
                 }
@@ -726,13 +584,25 @@ impl Node {
     fn holder_message(&self, from: InstanceNo, addr: Dba, msg: HolderMsg, lms_us: u32) {
         let (buffer, _) = self.cache.lookup_or_insert(addr);
         let mut st = buffer.latch().write();
-        if let HolderMsg::Grant { grant } = msg
-            && st.holder.pending().is_some_and(|p| p.0 == grant.req_id)
-        {
-            st.arrival = Some(Arrival { from: None, timings: grant.timings, own_lms_us: lms_us });
-        }
+        let granted = match &msg {
+            HolderMsg::Grant { grant }
+                if st.holder.pending().is_some_and(|p| p.0 == grant.req_id) =>
+            {
+                let of_grant = Arrival::Grant { master_lms_us: grant.timings.master_lms_us };
+                Some((grant.req_id, st.arrival.replace(of_grant)))
+            }
+            _ => None,
+        };
         let event = HolderEvent::Message { from, msg: has_waited(msg, lms_us) };
         self.cache.step(&buffer, &mut st, event, Carry::default());
+        if let Some((req_id, before)) = granted {
+            if st.holder.pending().is_some_and(|p| p.0 == req_id) {
+                // A right that could not be taken: the block is still to come.
+                st.arrival = before;
+            } else {
+                st.question = None;
+            }
+        }
     }
 
     /// Steps the directory; under the gate.

@@ -8,19 +8,18 @@ use std::collections::hash_map::Entry;
 use std::pin::pin;
 use std::sync::Arc;
 
-use block::{Dba, InstanceNo, Mode, ObjId, Scn, Xid, layout};
+use block::{Dba, Mode, ObjId, Scn, Xid};
 use cluster::Class;
 use futures::future::{Either, FutureExt, select};
 use futures::stream::{FuturesUnordered, StreamExt};
-use global::HolderEvent;
 use global::msg::{ReqId, Want};
-use observe::{Ctx, Stat, Told, TransferKind, WaitEvent};
+use observe::{Ctx, Told, WaitEvent};
 use tokio::sync::oneshot;
 
-use super::blocks::{REPEAT_AFTER, transfer_times};
+use super::blocks::REPEAT_AFTER;
 use super::node::{CrAnswer, Node};
 use super::waiting::Waiting;
-use crate::cache::{Buffer, Carry, SegmentStat, State};
+use crate::cache::{Buffer, SegmentStat, State};
 use crate::error::Result;
 use crate::txn::CrCopy;
 
@@ -28,7 +27,6 @@ use crate::txn::CrCopy;
 struct Asked<'a> {
     buffer: Arc<Buffer>,
     answer: oneshot::Receiver<CrAnswer>,
-    direct: Option<InstanceNo>,
     guard: CrGuard<'a>,
 }
 
@@ -70,7 +68,7 @@ impl Node {
                 } else if st.holder.reading() {
                     reading = st.disk_read.clone();
                 } else {
-                    copy = self.ask_copy(&buffer, &mut st, scn, anew);
+                    copy = self.ask_copy(ctx, &buffer, &mut st, scn, anew);
                 }
             }
             if here {
@@ -82,7 +80,6 @@ impl Node {
                 read.wait(ctx, dba, REPEAT_AFTER, changed).await?;
                 continue;
             }
-            let began = self.env.now();
             let Some(asked) = copy else {
                 let busy = WaitEvent::GcBufferBusyAcquire;
                 if ctx.wait_for_or_cancel(busy, p, REPEAT_AFTER, changed).await?.is_err() {
@@ -91,17 +88,14 @@ impl Node {
                 self.count_segment(&buffer, SegmentStat::GcBufferBusy);
                 continue;
             };
-            let Asked { answer, direct, guard: _guard, .. } = asked;
             let wait = async {
-                let either = select(answer, changed);
-                match self.env.timeout(REPEAT_AFTER, either).await {
-                    Ok(Either::Left((Ok(answer), _))) => {
-                        let us = self.env.now().since(began);
-                        let told = self.copy_received(ctx, dba, &answer, direct, us);
-                        ((Some(answer.copy), None), told)
+                match self.env.timeout(REPEAT_AFTER, self.answer_of(asked)).await {
+                    Ok(Some(CrAnswer { copy, from, event })) => {
+                        let told = Told { event, until: None, served_by: Some(from.0) };
+                        ((Some(copy), None), told)
                     }
-                    Ok(_) => {
-                        let told = self.ended(ctx, &buffer, Want::S, began);
+                    Ok(None) => {
+                        let told = self.ended(ctx, &buffer, Want::S);
                         ((None, told.until), told)
                     }
                     Err(_) => {
@@ -148,7 +142,7 @@ impl Node {
                     if let Some(obj) = of.filter(|_| st.image.is_none()) {
                         buffer.seek(obj);
                     }
-                    asked.extend(self.ask_copy(&buffer, &mut st, scn, false));
+                    asked.extend(self.ask_copy(ctx, &buffer, &mut st, scn, false));
                 }
             }
         }
@@ -156,11 +150,13 @@ impl Node {
             return Ok(Vec::new());
         }
         let buffers: Vec<_> = asked.iter().map(|asked| asked.buffer.clone()).collect();
-        let began = self.env.now();
         let mut came = Vec::with_capacity(asked.len());
         let mut questions = FuturesUnordered::new();
         for asked in asked {
-            questions.push(self.copy_asked(ctx, asked, began));
+            questions.push(async move {
+                let dba = asked.buffer.dba;
+                Some((dba, self.answer_of(asked).await?.copy))
+            });
         }
         let all = async {
             while let Some(answer) = questions.next().await {
@@ -186,6 +182,7 @@ impl Node {
     /// else is under way.
     fn ask_copy(
         &self,
+        ctx: &Ctx,
         buffer: &Arc<Buffer>,
         st: &mut State,
         scn: Scn,
@@ -205,65 +202,32 @@ impl Node {
             free.insert(sender);
         }
         let guard = CrGuard { node: self, dba: buffer.dba, req_id };
-        if pending.is_none() {
-            if !st.holder.reading() {
-                (st.arrival, st.disk_read, st.read_error) = (None, None, None);
-            }
-            self.cache.step(buffer, st, HolderEvent::Want { want, req_id }, Carry::default());
-        }
-        let ours = st.holder.pending().is_some_and(|p| p.0 == req_id);
-        let direct = st.holder.asked_directly();
-        ours.then(|| Asked { buffer: buffer.clone(), answer, direct, guard })
-    }
-
-    /// Accounts a copy; the event by which the field names it, and whose it was.
-    fn copy_received(
-        &self,
-        ctx: &Ctx,
-        dba: Dba,
-        answer: &CrAnswer,
-        asked: Option<InstanceNo>,
-        total_us: u64,
-    ) -> Told {
-        ctx.bump(Stat::GcCrBlocksReceived, 1);
-        ctx.bump(Stat::GcCrReceiveTime, total_us);
-        let obj = layout::obj(&answer.copy.image);
-        self.cache.common.segments.add(obj, SegmentStat::GcCrBlocksReceived, 1);
-        let hops = self.hops(dba, answer.from, asked);
-        let times = transfer_times(total_us, &answer.timings, answer.own_lms_us);
-        let event = self.record(TransferKind::Cr, dba, answer.from, hops, times);
-        Told { event, until: None, served_by: Some(answer.from.0) }
-    }
-
-    /// The copy, or `None` if the question ends in another way.
-    async fn copy_asked(
-        &self,
-        ctx: &Ctx,
-        asked: Asked<'_>,
-        began: env::Micros,
-    ) -> Option<(Dba, CrCopy)> {
-        let Asked { buffer, mut answer, direct, guard } = asked;
-        let answer = loop {
-            let mut changed = pin!(buffer.changed.notified());
-            changed.as_mut().enable();
-            let is_out = {
-                let st = buffer.latch().read();
-                st.holder.pending().is_some_and(|p| p.0 == guard.req_id)
-            };
-            if !is_out {
-                // Whoever has taken the asker off the list is about to answer.
-                guard.give_up();
-                break answer.await;
-            }
-            // The block is changed for other reasons, too.
-            if let Either::Left((answer, _)) = select(&mut answer, changed).await {
-                break answer;
+        let is_out = match pending {
+            None => self.ask(ctx, buffer, st, want, req_id),
+            Some(_) => {
+                if let Some(question) = &mut st.question
+                    && question.req_id == req_id
+                {
+                    question.by = Arc::downgrade(&ctx.session);
+                }
+                true
             }
         };
-        let (answer, dba) = (answer.ok()?, buffer.dba);
-        let us = self.env.now().since(began);
-        self.copy_received(ctx, dba, &answer, direct, us);
-        Some((dba, answer.copy))
+        is_out.then(|| Asked { buffer: buffer.clone(), answer, guard })
+    }
+
+    /// The answer to a question, or `None` if it ends in another way.
+    async fn answer_of(&self, asked: Asked<'_>) -> Option<CrAnswer> {
+        let Asked { buffer, answer, guard } = asked;
+        let answered = pin!(self.answered(&buffer, guard.req_id));
+        match select(answer, answered).await {
+            Either::Left((answer, _)) => answer.ok(),
+            Either::Right(((), answer)) => {
+                // Whoever has taken the asker off the list is about to answer.
+                guard.give_up();
+                answer.await.ok()
+            }
+        }
     }
 }
 

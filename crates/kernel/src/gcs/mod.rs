@@ -1,6 +1,7 @@
 #![doc = include_str!("README.md")]
 
 mod alone;
+mod arrivals;
 mod blocks;
 mod calls;
 mod copies;

@@ -11,7 +11,7 @@ use env::Env;
 use env::latch::Latch;
 use global::msg::{Envelope, Frame, GcsMessage, Message, ReqId, TxnMessage, encode_frame};
 use global::{Epoch, EpochMachine, Master, MasterMap, Rebuild};
-use observe::{Ctx, Observer, SessionKind, Stat};
+use observe::{Ctx, Observer, SessionKind, Stat, WaitEvent};
 use parking_lot::{Mutex, RwLock};
 use rustc_hash::FxHashMap;
 use tokio::sync::{Notify, mpsc, oneshot};
@@ -62,9 +62,8 @@ impl View {
 pub(super) struct CrAnswer {
     pub copy: CrCopy,
     pub from: InstanceNo,
-    pub timings: global::msg::Timings,
-    /// How long it waited for the block server here.
-    pub own_lms_us: u32,
+    /// What the wait for it was.
+    pub event: WaitEvent,
 }
 
 /// What this instance has of one block, by its own view.

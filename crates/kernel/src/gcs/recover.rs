@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use block::{BLOCK_BYTES, Dba, INSTANCES_MAX, InstanceNo, Version, layout};
+use block::{BLOCK_BYTES, Dba, INSTANCES_MAX, InstanceNo, Scn, Version, layout};
 use env::marks::{self, Mark, Point};
 use env::{IoBuf, Lane};
 use global::Epoch;
@@ -79,9 +79,12 @@ impl Node {
             async move {
                 let _turn = node.recovery_turn.lock().await;
                 marks::reached(Mark::RecoveryScanBegun);
-                let mut threads = Vec::new();
+                let (mut threads, mut left_scn) = (Vec::new(), Scn::ZERO);
                 for &k in &absent {
-                    if read_thread(&node.group, k).await?.1.status == ThreadStatus::Open {
+                    let state = read_thread(&node.group, k).await?.1;
+                    // Who has left in order has told nobody the SCNs of its last formats, either.
+                    left_scn = left_scn.max(state.scn);
+                    if state.status == ThreadStatus::Open {
                         threads.push(k);
                     }
                 }
@@ -91,6 +94,7 @@ impl Node {
                     collected = collect(&node.ctx, &node.group, &threads).await?;
                     collected.torn = torn;
                 }
+                collected.max_scn = collected.max_scn.max(left_scn);
                 // Nothing of the dead is answered before all know their SCNs (H8): the clock goes
                 // out with every message from here on.
                 node.core.clock.raise(collected.max_scn);

@@ -2,7 +2,8 @@
 //! behind `v$cr_block_server`, `v$current_block_server` and `v$ges_statistics`.
 //!
 //! Promises: a count only grows, and costs a relaxed addition where something is done for another
-//! instance anyway. Must never be asked by who decides something.
+//! instance anyway; what a statistic counts, too, is counted in both by one function. Must never be
+//! asked by who decides something.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -10,6 +11,8 @@ use block::Dba;
 use cluster::Class;
 use cluster::interconnect::CLASSES;
 use env::Micros;
+use global::msg::Timings;
+use observe::{Ctx, Stat};
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 
@@ -94,16 +97,24 @@ impl Served {
         self.cr[what as usize].fetch_add(1, Relaxed);
     }
 
-    pub(super) fn cr_flushed(&self, us: u64) {
+    /// A copy has waited so long for the log writer.
+    pub(super) fn cr_flushed(&self, ctx: &Ctx, us: u64) {
+        ctx.bump(Stat::GcCrFlushes, 1);
+        ctx.bump(Stat::GcCrFlushTime, us);
         self.count_cr(CrCount::Flushes);
         self.cr[CrCount::FlushMaxUs as usize].fetch_max(us, Relaxed);
     }
 
-    /// A block has been sent in its newest version.
-    pub(super) fn shipped(&self, pin_us: u32, flush_us: u32) {
-        self.pins[bucket(u64::from(pin_us))].fetch_add(1, Relaxed);
-        if flush_us > 0 {
-            self.flushes[bucket(u64::from(flush_us))].fetch_add(1, Relaxed);
+    /// A block is sent in its newest version; `flushed`: it had to wait for the log writer.
+    pub(super) fn shipped(&self, ctx: &Ctx, timings: &Timings, flushed: bool) {
+        let (pin_us, flush_us) = (u64::from(timings.pin_us), u64::from(timings.flush_us));
+        ctx.bump(Stat::GcCurrentBlocksServed, 1);
+        ctx.bump(Stat::GcCurrentPinTime, pin_us);
+        self.pins[bucket(pin_us)].fetch_add(1, Relaxed);
+        if flushed {
+            ctx.bump(Stat::GcCurrentFlushes, 1);
+            ctx.bump(Stat::GcCurrentFlushTime, flush_us);
+            self.flushes[bucket(flush_us)].fetch_add(1, Relaxed);
         }
     }
 
@@ -188,19 +199,41 @@ impl Served {
 
 #[cfg(test)]
 mod tests {
+    use env::simulated::{SimConfig, SimWorld};
+    use observe::{Observer, SessionKind};
+
     use super::*;
 
     #[test]
-    fn a_wait_is_counted_in_the_column_of_its_length() {
+    fn a_wait_is_counted_in_the_column_of_its_length_and_in_the_statistics() {
+        let world = SimWorld::new(1, SimConfig::default());
+        let observer = Observer::new(world.env(1), 1);
+        let ctx = observer.ctx(SessionKind::Background, "LMS0");
         let served = Served::default();
-        for (pin_us, flush_us) in [(0, 0), (99, 0), (100, 999), (2_000_000, 1_000_000)] {
-            served.shipped(pin_us, flush_us);
+        for (pin_us, flush_us) in
+            [(0, None), (99, None), (7, Some(0)), (100, Some(999)), (2_000_000, Some(1_000_000))]
+        {
+            let flushed = flush_us.is_some();
+            let flush_us = flush_us.unwrap_or_default();
+            let timings = Timings { pin_us, flush_us, ..Timings::default() };
+            served.shipped(&ctx, &timings, flushed);
         }
-        assert_eq!(served.pins(), [2, 1, 0, 0, 0, 1]);
-        assert_eq!(served.flushes(), [0, 1, 0, 0, 0, 1], "who did not wait is in none");
-        served.cr_flushed(7);
-        served.cr_flushed(3);
+        assert_eq!(served.pins(), [3, 1, 0, 0, 0, 1]);
+        assert_eq!(served.flushes(), [1, 1, 0, 0, 0, 1], "who did not wait is in none");
+        let counts = [
+            (Stat::GcCurrentBlocksServed, 5),
+            (Stat::GcCurrentPinTime, 2_000_206),
+            (Stat::GcCurrentFlushes, 3),
+            (Stat::GcCurrentFlushTime, 1_000_999),
+        ];
+        for (stat, count) in counts {
+            assert_eq!(observer.stat(stat), count, "{stat}");
+        }
+        served.cr_flushed(&ctx, 7);
+        served.cr_flushed(&ctx, 3);
         assert_eq!((served.cr(CrCount::Flushes), served.cr(CrCount::FlushMaxUs)), (2, 7));
+        assert_eq!(observer.stat(Stat::GcCrFlushes), 2);
+        assert_eq!(observer.stat(Stat::GcCrFlushTime), 10);
     }
 
     #[test]

@@ -656,6 +656,30 @@ fn blocks_of_a_former_life_are_empty_to_the_new_table() {
     });
 }
 
+/// As an index leaves one that it has been allotted and did not need: who knew it before is told.
+#[test]
+fn a_block_that_another_has_given_up_is_not_an_empty_one() {
+    let t = table();
+    t.rig.world.block_on(async {
+        let rowid = t.insert_committed(b"old").await;
+        let cache = &t.rig.core.cache;
+        let free = async |obj| {
+            let pin = cache.pin(t.ctx(), rowid.dba, block::Mode::X).await.unwrap();
+            let (kind, birth) = (block::layout::Kind::Free, t.seg.birth);
+            let mut change = crate::change::Change::begin(cache, &[&pin]);
+            change.push(0, block::op::Op::Format { kind, obj, birth, level: 0, itl: 0 });
+            change.commit(block::Xid::NONE, block::redo::RecordKind::Change);
+        };
+        let (now, mut row) = (t.now(), Vec::new());
+        free(ObjId(t.seg.obj.0 + 1)).await;
+        let gone = super::fetch(t.ctx(), &t.seg, rowid, &now, &mut row).await;
+        assert!(matches!(gone, Err(Error::ObjectGone)), "{gone:?}");
+        free(t.seg.obj).await;
+        let empty = super::fetch(t.ctx(), &t.seg, rowid, &now, &mut row).await;
+        assert!(matches!(empty, Ok(false)), "{empty:?}");
+    });
+}
+
 #[test]
 fn an_update_waits_for_room_in_the_transaction_list() {
     let t = table();

@@ -115,6 +115,9 @@ parameters! {
     max_parallel_workers_per_gather: Kind::Int { min: 0, max: 1_024 }, "2", Session -> u64,
         "Tasks of the instance that may help a session to read a table of 8 MiB or more; 0 means \
          none.";
+    statistics_level: Kind::Choice(&["typical", "all"]), "typical", Session -> word,
+        "Whether each execution is measured step by step (all), for `v$sql_plan_statistics`; sessions \
+         that are open keep theirs.";
     idle_in_transaction_session_timeout: Kind::Millis { min: 0, max: WEEK_MS }, "0", Session -> u64,
         "Milliseconds after which a session is ended that is idle in a transaction; 0 means never.";
     idle_session_timeout: Kind::Millis { min: 0, max: WEEK_MS }, "0", Session -> u64,

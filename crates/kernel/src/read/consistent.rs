@@ -38,10 +38,10 @@ impl Expect {
             }
             return Ok(true);
         }
-        if layout::kind(b) == Kind::Free {
-            return Ok(false);
-        }
-        if layout::obj(b) != self.obj || layout::birth(b) != self.birth {
+        // Free and nobody's: never formatted. One that has somebody's name has had another life
+        // since the reader's segment had it, and says nothing of what was there.
+        let nobodys = layout::kind(b) == Kind::Free && layout::obj(b) == ObjId(0);
+        if !nobodys && (layout::obj(b) != self.obj || layout::birth(b) != self.birth) {
             // The space has been given to another segment, or to a later life of this one.
             return Err(Error::ObjectGone);
         }
@@ -353,6 +353,7 @@ pub async fn bring_run(
     let looked_at = away.get(room).map_or(count, |next| next.block - first.block);
     away.truncate(room);
     let brought = bring_away(ctx, snap, Some(obj), &away).await?;
+    held.came(away.len(), brought.len());
     held.hold(brought.iter().map(Brought::bytes).sum());
     Ok((brought, looked_at))
 }

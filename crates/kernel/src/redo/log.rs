@@ -102,6 +102,8 @@ pub struct Log {
     /// Nothing at or above this may be appended: the ring's room.
     limit: AtomicU64,
     checkpoint: AtomicU64,
+    /// The clock when that was noted.
+    checkpoint_scn: AtomicU64,
     wanted: AtomicU64,
     wake: Notify,
     flushed: Waiters,
@@ -198,6 +200,7 @@ impl Log {
             shown: OnceLock::new(),
             limit: AtomicU64::new(0),
             checkpoint: AtomicU64::new(first.0),
+            checkpoint_scn: AtomicU64::new(state.scn.0),
             wanted: AtomicU64::new(0),
             wake: Notify::new(),
             flushed: Waiters::default(),
@@ -263,6 +266,12 @@ impl Log {
     #[must_use]
     pub fn checkpoint(&self) -> Rba {
         Rba(self.checkpoint.load(Ordering::SeqCst))
+    }
+
+    /// The clock when the checkpoint was noted last: no change before it has a higher SCN.
+    #[must_use]
+    pub fn checkpoint_scn(&self) -> Scn {
+        Scn(self.checkpoint_scn.load(Ordering::SeqCst))
     }
 
     /// Redo the whole ring holds, in bytes.
@@ -653,6 +662,7 @@ impl Log {
         .await?;
         *guard = (seq, state);
         self.checkpoint.store(rba.0, Ordering::SeqCst);
+        self.checkpoint_scn.store(state.scn.0, Ordering::SeqCst);
         drop(guard);
         self.set_limit(rba);
         Ok(())

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use observe::{Ctx, Stat, WaitEvent, enq_p1};
+use observe::{Ctx, TimePart, WaitEvent, enq_p1};
 
 use super::cache::{CachedSequence, Range, Slot};
 use super::turn::COMMON_MAX;
@@ -127,10 +127,10 @@ async fn take_one(
 ) -> Result<i64> {
     let (core, wait) = (txn.core(), (WaitEvent::RowCacheLock, [CACHE_ID, 0, ROW_CACHE_X]));
     let asked = core.env.now();
-    let request = ctx.session.totals().enqueues.ask(WaitEvent::EnqSq);
+    let request = ctx.ask_enqueue(WaitEvent::EnqSq);
     let mut turns = ctx.wait_or_cancel(wait.0, wait.1, slot.refill.lock()).await?;
     let turn = turns.begin(ctx, txn, def, Some(wait)).await?;
-    request.granted();
+    let _held = request.granted();
     let taken = refill(ctx, core, def, slot, 1).await?;
     turns.end(turn, asked, slot);
     Ok(taken.first)
@@ -146,10 +146,10 @@ async fn take_common(
     let core = txn.core();
     let asked = core.env.now();
     let p = [enq_p1(*b"SV", ENQUEUE_X), u64::from(def.obj.0), 0];
-    let request = ctx.session.totals().enqueues.ask(WaitEvent::DfsLockHandle);
+    let request = ctx.ask_enqueue(WaitEvent::DfsLockHandle);
     let mut turns = ctx.wait_or_cancel(WaitEvent::DfsLockHandle, p, slot.refill.lock()).await?;
     let turn = turns.begin(ctx, txn, def, None).await?;
-    request.granted();
+    let _held = request.granted();
     let mut range = match turn.common(def) {
         Some(range) => range,
         None => refill(ctx, core, def, slot, def.cache.unsigned_abs().min(COMMON_MAX)).await?,
@@ -168,9 +168,9 @@ async fn take_common(
 /// Takes new values unless another session did meanwhile.
 async fn fill(ctx: &Ctx, core: &Arc<Core>, def: &SequenceDef, slot: &Slot) -> Result<()> {
     let p = [enq_p1(*b"SQ", ENQUEUE_X), u64::from(def.obj.0), 0];
-    let request = ctx.session.totals().enqueues.ask(WaitEvent::EnqSq);
+    let request = ctx.ask_enqueue(WaitEvent::EnqSq);
     let mut turns = ctx.wait_or_cancel(WaitEvent::EnqSq, p, slot.refill.lock()).await?;
-    request.granted();
+    let _held = request.granted();
     turns.give_up();
     if !slot.is_empty(def.generation) {
         return Ok(());
@@ -197,11 +197,11 @@ async fn refill(
     let own = autonomous(core);
     // Whatever it waits for, block or row, another instance is changing the sequence's entry.
     let p = [CACHE_ID, 0, ROW_CACHE_X];
+    let _timed = ctx.timed(TimePart::SequenceLoad);
     let began = core.env.now();
     let taken = ctx.wait_over(WaitEvent::RowCacheLock, p, take(ctx, &own, def, wanted)).await;
     let finished = finish(ctx, &own, taken).await;
     let us = core.env.now().since(began);
-    ctx.bump(Stat::SequenceLoadTime, us);
     if finished.is_ok() {
         slot.note_load(def, us);
     }
@@ -255,7 +255,7 @@ pub async fn setval(
     }
     let slot = dict.sequences.slot(def.obj);
     let p = [enq_p1(*b"SQ", ENQUEUE_X), u64::from(def.obj.0), 0];
-    let request = ctx.session.totals().enqueues.ask(WaitEvent::EnqSq);
+    let request = ctx.ask_enqueue(WaitEvent::EnqSq);
     let mut turns = ctx.wait_or_cancel(WaitEvent::EnqSq, p, slot.refill.lock()).await?;
     let common = match def.has_common_cache() && core.table_locks.values().is_some() {
         true => Some(turns.begin(ctx, txn, def, None).await?),
@@ -264,7 +264,7 @@ pub async fn setval(
             None
         }
     };
-    request.granted();
+    let _held = request.granted();
     // First, for the change may be durable where its end is not waited for; what is lost is a gap.
     if let Some(turn) = &common {
         turn.set_common(def, Range::default())?;

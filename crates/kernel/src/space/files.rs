@@ -10,7 +10,7 @@ use block::layout::{self, Kind};
 use block::op::Op;
 use block::redo::RecordKind;
 use block::{Dba, InstanceNo, Mode, Scn, Xid};
-use observe::{Ctx, WaitEvent, enq_p1};
+use observe::{Ctx, HeldEnqueue, WaitEvent, enq_p1};
 use parking_lot::RwLock;
 use rustc_hash::FxHashMap;
 use tokio::sync::{Mutex, MutexGuard};
@@ -45,11 +45,14 @@ pub struct Space {
     pub(super) segments: RwLock<FxHashMap<(Dba, Scn), Arc<Segment>>>,
 }
 
+/// The right to give and take units here, and the enqueue that it is counted as.
+type Units<'a> = (MutexGuard<'a, ()>, HeldEnqueue);
+
 /// Units found free, with the file map pinned: nothing has changed yet, and dropping it changes
 /// nothing. The holder may pin blocks of the same file (all are above the file map) and commits.
 pub struct Reservation<'a> {
     space: &'a Space,
-    _units: MutexGuard<'a, ()>,
+    _units: Units<'a>,
     map: Pin,
     op: Op,
     extent: Extent,
@@ -126,12 +129,11 @@ impl Space {
         self.units(ctx, file).await
     }
 
-    async fn units(&self, ctx: &Ctx, file: u16) -> Result<MutexGuard<'_, ()>> {
+    async fn units(&self, ctx: &Ctx, file: u16) -> Result<Units<'_>> {
         let p = [enq_p1(*b"TS", 6), u64::from(file), 0];
-        let request = ctx.session.totals().enqueues.ask(WaitEvent::EnqTs);
+        let request = ctx.ask_enqueue(WaitEvent::EnqTs);
         let units = ctx.wait_or_cancel(WaitEvent::EnqTs, p, self.units.lock()).await?;
-        request.granted();
-        Ok(units)
+        Ok((units, request.granted()))
     }
 
     /// Finds `blocks` free blocks side by side, growing the file if there are none.

@@ -13,7 +13,7 @@ use block::layout::{self, Kind};
 use block::op::Op;
 use block::redo::RecordKind;
 use block::{Dba, Mode, Xid, itl};
-use observe::{Ctx, WaitEvent, enq_p1};
+use observe::{Ctx, HeldEnqueue, WaitEvent, enq_p1};
 use parking_lot::{Mutex, MutexGuard};
 
 use super::files::Space;
@@ -191,13 +191,12 @@ impl Segment {
     }
 
     /// The right to refill the pool, to raise the high-water mark and to write notes.
-    async fn take_work(&self, ctx: &Ctx) -> Result<tokio::sync::MutexGuard<'_, ()>> {
+    async fn take_work(&self, ctx: &Ctx) -> Result<(tokio::sync::MutexGuard<'_, ()>, HeldEnqueue)> {
         let header = self.id.header;
         let p = [enq_p1(*b"HW", 6), u64::from(header.file), u64::from(header.block)];
-        let request = ctx.session.totals().enqueues.ask(WaitEvent::EnqHw);
+        let request = ctx.ask_enqueue(WaitEvent::EnqHw);
         let work = ctx.wait_or_cancel(WaitEvent::EnqHw, p, self.work.lock()).await?;
-        request.granted();
-        Ok(work)
+        Ok((work, request.granted()))
     }
 
     pub(super) fn extents(&self) -> Arc<ExtentMap> {
@@ -307,17 +306,18 @@ impl Space {
             return Ok(open);
         }
         self.cache.log.throttle(ctx).await?;
+        let (obj, birth, itl) = (id.obj, id.birth, itl::ITL_INITIAL);
+        let format = Op::Format { kind: Kind::Heap, obj, birth, level: 0, itl };
         let pin = if spare.fresh {
-            self.cache.pin_new(ctx, dba).await?
+            self.cache.pin_formatted(ctx, dba, format.clone()).await?
         } else {
             self.cache.pin(ctx, dba, Mode::X).await?
         };
         let mut change = Change::begin(&self.cache, &[&pin]);
-        // Claimed in an earlier life of this instance: it may have been formatted and filled.
-        if spare.fresh || !is_own(change.block(0), id, &[Kind::Heap]) {
-            let (obj, birth) = (id.obj, id.birth);
-            let itl = itl::ITL_INITIAL;
-            change.push(0, Op::Format { kind: Kind::Heap, obj, birth, level: 0, itl });
+        // Granted and formatted at once; or claimed in an earlier life of this instance: it may
+        // have been filled since.
+        if !is_own(change.block(0), id, &[Kind::Heap]) {
+            change.push(0, format);
             change.commit(Xid::NONE, RecordKind::Change);
         }
         Ok(open)
@@ -378,9 +378,9 @@ impl Space {
             return Ok(());
         }
         // Another session at work will see to it, or the next note.
-        let request = ctx.session.totals().enqueues.ask(WaitEvent::EnqHw);
+        let request = ctx.ask_enqueue(WaitEvent::EnqHw);
         if let Ok(_work) = segment.work.try_lock() {
-            request.granted();
+            let _held = request.granted();
             self.write_notes(ctx, &segment, None).await?;
         }
         Ok(())
@@ -547,9 +547,8 @@ impl Space {
         Ok(())
     }
 
-    /// A block for an index to grow by; unformatted. The caller formats it (`pin_new`, then a
-    /// format
-    /// with the segment's object and birth) or gives it back with [`Space::free_block`].
+    /// A block for an index to grow by; unformatted. The caller formats it (`pin_formatted`, then a
+    /// format with the segment's object and birth) or gives it back with [`Space::free_block`].
     ///
     /// # Errors
     /// [`Error::DiskFull`], [`Error::ObjectGone`], or the session was interrupted.
@@ -613,9 +612,9 @@ impl Space {
         for segment in segments {
             let header = segment.id.header;
             let p = [enq_p1(*b"HW", 6), u64::from(header.file), u64::from(header.block)];
-            let request = ctx.session.totals().enqueues.ask(WaitEvent::EnqHw);
+            let request = ctx.ask_enqueue(WaitEvent::EnqHw);
             let _work = ctx.wait(WaitEvent::EnqHw, p, segment.work.lock()).await;
-            request.granted();
+            let _held = request.granted();
             {
                 let mut pool = segment.pool();
                 for open in std::mem::take(&mut pool.open).into_iter().flatten() {

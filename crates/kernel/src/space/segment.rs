@@ -69,10 +69,12 @@ impl Space {
     ) -> Result<(Dba, Scn)> {
         let reserved = self.reserve(ctx, file, next_extent_blocks(0)).await?;
         let extent = reserved.extent();
-        let header = self.cache.pin_new(ctx, extent.first).await?;
-        let map_dba = Dba::new(file, extent.first.block + free_map_ordinal(0));
-        let map = self.cache.pin_new(ctx, map_dba).await?;
         let birth = self.cache.clock.tick();
+        // Until they are what they will be, they are nothing of the new segment, and not nobody's.
+        let nothing = || Op::Format { kind: Kind::Free, obj, birth, level: 0, itl: 0 };
+        let header = self.cache.pin_formatted(ctx, extent.first, nothing()).await?;
+        let map_dba = Dba::new(file, extent.first.block + free_map_ordinal(0));
+        let map = self.cache.pin_formatted(ctx, map_dba, nothing()).await?;
         let hwm = free_map_ordinal(0) + 1;
         let ops = vec![
             (0, new_header(kind, (obj, birth), extent, hwm)),

@@ -215,6 +215,12 @@ impl IndexScan {
     pub async fn count_leaf(&mut self, ctx: &Ctx) -> Result<Option<u64>> {
         self.0.count_leaf(ctx).await
     }
+
+    /// How many pieces of bitmaps it has read; 0 of an index that is none of bitmaps.
+    #[must_use]
+    pub fn pieces(&self) -> u64 {
+        self.0.pieces()
+    }
 }
 
 /// Entries whose key lies between the bounds. A bound is a prefix of whole columns and stands for

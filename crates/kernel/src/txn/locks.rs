@@ -17,7 +17,7 @@ use block::ObjId;
 use env::latch::{Latch, LatchList};
 use env::{BoxFuture, Micros};
 use global::msg::{GesMode, Resource, ValueBlock};
-use observe::{AskedEnqueue, Ctx, Stat, WaitEvent};
+use observe::{AskedEnqueue, Ctx, HeldEnqueue, WaitEvent};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
@@ -80,13 +80,7 @@ impl TmMode {
 pub trait TableEnqueues: Send + Sync {
     /// Asks for the table's enqueue in `mode` for this instance. [`TableLocks::covered`] has been
     /// called when it returns; dropped, it asks no more. One call at a time for a table.
-    fn cover<'a>(
-        &'a self,
-        ctx: &'a Ctx,
-        resource: Resource,
-        mode: GesMode,
-        no_wait: bool,
-    ) -> BoxFuture<'a, Result<()>>;
+    fn cover(&self, resource: Resource, mode: GesMode, no_wait: bool) -> BoxFuture<'_, Result<()>>;
     /// Locks that stood in another instance's way may have gone: [`TableLocks::give_way`] again.
     fn released(&self, resource: Resource);
     /// The value that travels with an enqueue that this instance has.
@@ -247,10 +241,38 @@ impl Table {
     }
 }
 
+/// A request for a lock. It is none if the lock is found to be held in that mode already.
+struct Request<'a> {
+    ctx: &'a Ctx,
+    /// What it would wait for; `None`: it is part of another, which is counted.
+    event: Option<WaitEvent>,
+    asked: Option<AskedEnqueue<'a>>,
+}
+
+impl Request<'_> {
+    /// Counted the first time; `converts`: a lower mode is held.
+    fn made(&mut self, converts: bool) {
+        let (ctx, event) = (self.ctx, self.event);
+        self.asked.get_or_insert_with(|| match event {
+            Some(event) if converts => ctx.ask_conversion(event),
+            Some(event) => ctx.ask_enqueue(event),
+            None => AskedEnqueue::uncounted(),
+        });
+    }
+
+    fn granted(&mut self) -> HeldEnqueue {
+        self.asked.take().map_or_else(HeldEnqueue::uncounted, AskedEnqueue::granted)
+    }
+}
+
+/// Locks that one transaction or session holds, each with what it is counted as while it does.
+/// They are dropped with no latch held.
+type HeldLocks = Vec<(Resource, HeldEnqueue)>;
+
 /// The table locks of an instance.
 pub struct TableLocks {
     tables: Latch<BTreeMap<Resource, Table>>,
-    held: Mutex<BTreeMap<u64, Vec<Resource>>>,
+    held: Mutex<BTreeMap<u64, HeldLocks>>,
     enqueues: OnceLock<Weak<dyn TableEnqueues>>,
 }
 
@@ -305,7 +327,7 @@ impl TableLocks {
         assert!(self.enqueues.set(enqueues).is_ok(), "the table enqueues are set once");
     }
 
-    fn try_lock(&self, who: Holder, obj: Resource, mode: TmMode) -> Try {
+    fn try_lock(&self, request: &mut Request<'_>, who: Holder, obj: Resource, mode: TmMode) -> Try {
         let (mut tables, id) = (self.tables.lock(), who.id);
         let table = tables.entry(obj).or_default();
         let own = table.holders.iter().position(|h| h.0 == id);
@@ -313,6 +335,7 @@ impl TableLocks {
         if own.is_some_and(|i| table.holders[i].1 == want) {
             return Try::Granted;
         }
+        request.made(own.is_some());
         let in_way = table.in_way(who, own.is_some(), want);
         if in_way.is_empty() && self.enqueues.get().is_some() {
             // The cluster is asked last: what it gives is used at once, or instances would take it
@@ -333,11 +356,12 @@ impl TableLocks {
         }
         if in_way.is_empty() {
             table.queue.retain(|q| q.0 != id);
+            let held = request.granted();
             match own {
                 Some(i) => table.holders[i].1 = want,
                 None => {
                     table.holders.push((id, want));
-                    self.held.lock().entry(id).or_default().push(obj);
+                    self.held.lock().entry(id).or_default().push((obj, held));
                 }
             }
             return Try::Granted;
@@ -389,13 +413,13 @@ impl TableLocks {
     }
 
     /// The transaction's locks, to be released later by `release_taken`.
-    pub(super) fn take_all(&self, txn: &Transaction) -> (u64, Vec<Resource>) {
+    pub(super) fn take_all(&self, txn: &Transaction) -> (u64, HeldLocks) {
         let objs = self.held.lock().remove(&txn.local_id).unwrap_or_default();
         (txn.local_id, objs)
     }
 
-    pub(super) fn release_taken(&self, (id, objs): (u64, Vec<Resource>)) {
-        for obj in objs {
+    pub(super) fn release_taken(&self, (id, locks): (u64, HeldLocks)) {
+        for (obj, _held) in locks {
             let mut tables = self.tables.lock();
             let Some(table) = tables.get_mut(&obj) else { continue };
             table.holders.retain(|h| h.0 != id);
@@ -425,10 +449,13 @@ impl TableLocks {
             }
             None => {
                 drop(tables);
-                if let Some(held) = self.held.lock().get_mut(&id) {
-                    held.retain(|known| *known != resource);
-                }
-                self.release_taken((id, vec![resource]));
+                let taken = self.held.lock().get_mut(&id).and_then(|held| {
+                    let at = held.iter().position(|known| known.0 == resource)?;
+                    Some(held.swap_remove(at))
+                });
+                // What no list has is let go all the same.
+                let taken = taken.unwrap_or_else(|| (resource, HeldEnqueue::uncounted()));
+                self.release_taken((id, vec![taken]));
             }
         }
     }
@@ -620,16 +647,11 @@ impl Core {
         if who.id == txn.local_id {
             txn.has_table_locks.store(true, Ordering::SeqCst);
         }
-        ctx.bump(Stat::EnqueueRequests, 1);
-        let asked = match is_of_sequence(obj) {
-            // Who takes values has asked for the right to them once, over all instances.
-            true => AskedEnqueue::uncounted(),
-            false => ctx.session.totals().enqueues.ask(waited_for(obj, mode as u8).0),
-        };
+        // Who takes values has asked for the right to them once, over all instances.
+        let event = (!is_of_sequence(obj)).then(|| waited_for(obj, mode as u8).0);
+        let mut request = Request { ctx, event, asked: None };
         let locks = &self.table_locks;
-        let first = locks.try_lock(who, obj, mode);
-        if matches!(first, Try::Granted) {
-            asked.granted();
+        if matches!(locks.try_lock(&mut request, who, obj, mode), Try::Granted) {
             return Ok(());
         }
         let table = if obj.kind == *b"TM" { obj.id1 } else { 0 };
@@ -644,11 +666,8 @@ impl Core {
             let changed = notify.notified();
             let mut changed = std::pin::pin!(changed);
             changed.as_mut().enable();
-            match locks.try_lock(who, obj, mode) {
-                Try::Granted => {
-                    asked.granted();
-                    return Ok(());
-                }
+            match locks.try_lock(&mut request, who, obj, mode) {
+                Try::Granted => return Ok(()),
                 Try::Cover(all) => self.cover_table(ctx, txn, obj, all, &mut patience).await?,
                 Try::Wait(other) | Try::Behind(other) if !Arc::ptr_eq(&other, &notify) => {}
                 Try::Wait(_) if patience.refuses() => return Err(Error::RowLocked),
@@ -711,7 +730,7 @@ impl Core {
         patience: &mut Patience,
     ) -> Result<()> {
         let Some(enqueues) = self.table_locks.enqueues() else { return Ok(()) };
-        let mut asked = enqueues.cover(ctx, obj, mode, patience.refuses());
+        let mut asked = enqueues.cover(obj, mode, patience.refuses());
         if let Poll::Ready(answer) = futures::poll!(asked.as_mut()) {
             return answer;
         }

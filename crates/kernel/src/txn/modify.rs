@@ -16,7 +16,7 @@ use super::transaction::{CLEANOUT_BLOCKS_MAX, Transaction};
 use crate::cache::Pin;
 use crate::change::{Change, Stamped};
 use crate::error::{Error, Result};
-use crate::undo::Cursor;
+use crate::undo::{Cursor, format_block};
 
 /// What the block belongs to; goes into the undo record.
 #[derive(Clone, Copy, Debug)]
@@ -382,9 +382,7 @@ impl Transaction {
         }
         let rec = if first_of_block { 0 } else { undo::record_count(change.block(at)) };
         if first_of_block {
-            let op =
-                Op::Format { kind: Kind::Undo, obj: ObjId(0), birth: Scn::ZERO, level: 0, itl: 0 };
-            change.push(at, op);
+            change.push(at, format_block());
         }
         let uba = Uba { dba: cursor.block.dba(), rec };
         let undo_bytes = record.len();

@@ -410,7 +410,7 @@ impl Core {
         p: [u64; 3],
         wait: LockWait,
     ) -> Result<()> {
-        let asked = ctx.session.totals().enqueues.ask(event);
+        let asked = ctx.ask_enqueue(event);
         let mut patience = self.patience(ctx, wait);
         if patience.refuses() {
             return Err(Error::RowLocked);
@@ -418,7 +418,7 @@ impl Core {
         let targets = Targets { xids, ..Targets::default() };
         let ends = self.any_ended(ctx, xids);
         self.wait_any(ctx, txn, targets, ends, event, p, &mut patience).await?;
-        asked.granted();
+        drop(asked.granted());
         Ok(())
     }
 
@@ -472,7 +472,6 @@ impl Core {
         p: [u64; 3],
         patience: &mut Patience,
     ) -> Result<()> {
-        ctx.bump(Stat::EnqueueWaits, 1);
         let own = txn.xid();
         let victim = Arc::new(AtomicBool::new(false));
         let wake = Arc::new(Notify::new());

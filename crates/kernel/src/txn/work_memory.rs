@@ -25,30 +25,43 @@ pub trait WorkMemory: Send + Sync {
 pub struct Held {
     memory: Option<Arc<dyn WorkMemory>>,
     bytes: usize,
+    /// Of so many blocks hardly more than a few should come as copies, by those before.
+    blocks_of_few: usize,
 }
 
 impl Held {
     #[must_use]
     pub fn of(memory: Option<Arc<dyn WorkMemory>>) -> Held {
-        Held { memory, bytes: 0 }
+        Held { memory, bytes: 0, blocks_of_few: 0 }
     }
 
     /// Takes memory for copies of so many blocks, instead of what is held; for how many there is
-    /// some. A few there is always: any statement keeps as many.
+    /// some. A few there is always: any statement keeps as many; and blocks that are read from disk
+    /// need none, so that it does for more of those.
     pub(crate) fn take_for(&mut self, blocks: usize) -> usize {
         self.set(0);
         let Some(memory) = &self.memory else { return blocks };
+        let of_few = blocks.min(self.blocks_of_few);
         let mut room = blocks;
         while room > COPIES_MAX {
             if memory.try_take(room * BLOCK_BYTES) {
                 self.bytes = room * BLOCK_BYTES;
-                return room;
+                return room.max(of_few);
             }
             room /= 2;
         }
         room = blocks.min(COPIES_MAX);
         self.set(room * BLOCK_BYTES);
-        room
+        room.max(of_few)
+    }
+
+    /// Of so many blocks that were asked for, so many have come as copies. Where they were few,
+    /// twice as many are asked for next: what comes unexpectedly is as much as has been read.
+    pub(crate) fn came(&mut self, asked: usize, copies: usize) {
+        self.blocks_of_few = match copies * 4 <= COPIES_MAX {
+            true => asked * 2,
+            false => asked.min(asked * COPIES_MAX / copies),
+        };
     }
 
     /// So many bytes are held now, whatever was taken.
@@ -126,5 +139,24 @@ mod tests {
         drop((held, other));
         assert_eq!(taken(), blocks(5));
         assert_eq!(Held::default().take_for(128), 128, "nobody accounts for it");
+    }
+
+    #[test]
+    fn blocks_that_come_from_disk_need_no_memory() {
+        let memory = Arc::new(Bounded { bytes_max: 0, taken: AtomicUsize::new(0) });
+        let few = COPIES_MAX * BLOCK_BYTES;
+        let mut held = Held::of(Some(memory.clone()));
+        let mut run = |copies: fn(usize) -> usize| {
+            let asked = held.take_for(128);
+            assert_eq!(memory.taken.load(Ordering::SeqCst), few);
+            held.came(asked, copies(asked));
+            asked
+        };
+        let asked: Vec<usize> = (0..6).map(|_| run(|_| 0)).collect();
+        assert_eq!(asked, [8, 16, 32, 64, 128, 128]);
+        // Then others hold all of them, half of them, all, and hardly one.
+        let [all, half, one]: [fn(usize) -> usize; 3] = [|n| n, |n| n / 2, |_| 1];
+        let asked: Vec<usize> = [all, half, half, all, one, one].map(&mut run).to_vec();
+        assert_eq!(asked, [128, 8, 8, 8, 8, 16]);
     }
 }

@@ -6,9 +6,9 @@ mod segment;
 mod supply;
 
 pub use history::{UndoBlocks, UndoCounters, UndoHistory, UndoLook, UndoRow};
-pub(crate) use segment::extents_of;
 pub use segment::{
     Cursor, Segment, TxMem, UNDO_EXTENT_BLOCKS, UNDO_FILE, UNDO_HEADER_FILE, UndoReport,
     format_header, header_dba, segments_of,
 };
+pub(crate) use segment::{extents_of, format_block};
 pub use supply::Supply;

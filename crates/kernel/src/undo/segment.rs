@@ -14,7 +14,7 @@ use block::undo::{
 use block::{Dba, InstanceNo, Mode, ObjId, Scn, Uba, UndoNo, Xid};
 use env::Micros;
 use env::latch::{Latch, LatchCounts, LatchList};
-use observe::Ctx;
+use observe::{Ctx, EnqueueKind, HeldEnqueue};
 
 use rustc_hash::FxHashMap;
 use tokio::sync::Notify;
@@ -66,6 +66,11 @@ pub async fn format_header(ctx: &Ctx, cache: &Arc<Cache>, usn: u16) -> Result<()
     change.push(0, op);
     change.commit(Xid::NONE, RecordKind::Change);
     Ok(())
+}
+
+/// Makes a block one for undo, with no records yet.
+pub(crate) fn format_block() -> Op {
+    Op::Format { kind: Kind::Undo, obj: ObjId(0), birth: Scn::ZERO, level: 0, itl: 0 }
 }
 
 /// State of a transaction in its slot, as its owner knows it.
@@ -130,7 +135,7 @@ pub(super) struct Inner {
     pub current: usize,
     pub next_block: u32,
     pub pool: Vec<(Dba, usize)>,
-    /// Reserved but unformatted blocks.
+    /// Reserved blocks that no transaction has written to.
     pub spares: Vec<(Dba, usize)>,
     waiters: FxHashMap<u16, Arc<Notify>>,
     /// Found active at loading: their records may lie in any extent.
@@ -175,7 +180,7 @@ pub struct Cursor {
     pub xid: Xid,
     pub block: Arc<Pin>,
     extent: usize,
-    /// The block has not been formatted yet.
+    /// The block has no record of the transaction yet: it is formatted with the first one.
     pub fresh: bool,
     /// The header does not name the transaction yet.
     pub begun: bool,
@@ -184,6 +189,8 @@ pub struct Cursor {
     /// Reserved for a record that does not fit the current block.
     pub spare: Option<(Arc<Pin>, usize)>,
     used: Vec<usize>,
+    /// The transaction's own enqueue, which is let go with the cursor.
+    _own: HeldEnqueue,
 }
 
 impl Segment {
@@ -401,6 +408,7 @@ impl Segment {
             undo_no: UndoNo(0),
             spare: None,
             used: vec![extent],
+            _own: ctx.take_enqueue(EnqueueKind::Transaction),
         }))
     }
 
@@ -429,7 +437,8 @@ impl Segment {
                 found
             };
             if let Some((dba, extent)) = found {
-                match cache.pin_new(ctx, dba).await {
+                // Whoever may look for what it held is refused from now on: it has been given up.
+                match cache.pin_formatted(ctx, dba, format_block()).await {
                     Ok(pin) => return Ok((pin, extent)),
                     Err(e) => {
                         let mut inner = self.inner.lock();

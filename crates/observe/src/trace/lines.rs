@@ -60,6 +60,41 @@ pub fn sql_id(text: &str) -> (String, u32) {
     (id.to_string(), id.hash_value())
 }
 
+/// The field's numbers and names of commands, those that [`command`] gives.
+pub const COMMANDS: &[(u32, &str)] = &[
+    (1, "CREATE TABLE"),
+    (2, "INSERT"),
+    (3, "SELECT"),
+    (6, "UPDATE"),
+    (7, "DELETE"),
+    (9, "CREATE INDEX"),
+    (10, "DROP INDEX"),
+    (12, "DROP TABLE"),
+    (13, "CREATE SEQUENCE"),
+    (14, "ALTER SEQUENCE"),
+    (15, "ALTER TABLE"),
+    (16, "DROP SEQUENCE"),
+    (21, "CREATE VIEW"),
+    (22, "DROP VIEW"),
+    (26, "LOCK TABLE"),
+    (42, "ALTER SESSION"),
+    (44, "COMMIT"),
+    (45, "ROLLBACK"),
+    (46, "SAVEPOINT"),
+    (47, "PL/SQL EXECUTE"),
+    (49, "ALTER SYSTEM"),
+    (50, "EXPLAIN"),
+    (62, "ANALYZE TABLE"),
+    (85, "TRUNCATE TABLE"),
+    (189, "MERGE"),
+];
+
+/// The name of a number that [`command`] gives; `None`: the field has none.
+#[must_use]
+pub fn command_name(number: u32) -> Option<&'static str> {
+    COMMANDS.iter().find(|(of, _)| *of == number).map(|(_, name)| *name)
+}
+
 /// The field's number of a command, by the words it begins with; 0 for those that it has none for.
 #[must_use]
 pub fn command(text: &str) -> u32 {
@@ -286,8 +321,10 @@ impl Trace {
         );
     }
 
+    /// `cursor`: the one that has been told of the text; `None`: none has.
     pub(super) fn parse_error(
         &mut self,
+        cursor: Option<u32>,
         text: &str,
         uid: u32,
         code: &str,
@@ -297,8 +334,10 @@ impl Trace {
         let oct = command(text);
         let text = without_passwords(text);
         let length = text.len();
-        self.cursors_made += 1;
-        let number = self.cursors_made;
+        let number = cursor.unwrap_or_else(|| {
+            self.cursors_made += 1;
+            self.cursors_made
+        });
         self.line(
             now,
             wall,

@@ -12,7 +12,7 @@ mod session;
 #[cfg(test)]
 mod tests;
 
-pub use lines::{Bind, Call, PlanLine, command, sql_id};
+pub use lines::{Bind, COMMANDS, Call, PlanLine, command, command_name, sql_id};
 pub use rules::TraceRule;
 pub(crate) use rules::TraceRules;
 pub use session::{CallMark, Recursive};
@@ -50,6 +50,9 @@ pub trait TraceFiles: Send + Sync {
     /// The text is lost then.
     fn append(&self, name: &str, text: &[u8]) -> io::Result<()>;
 
+    /// How large the file of this name is; 0: it is not there.
+    fn size_bytes(&self, name: &str) -> u64;
+
     /// The first words of file names: database and instance, as in `skein_1`.
     fn prefix(&self) -> &str;
 
@@ -70,7 +73,7 @@ pub struct TraceRequest {
     pub level: u8,
     /// Last part of the file's name.
     pub identifier: String,
-    /// Bytes that may be written; `None`: any number.
+    /// Bytes that the file may have; `None`: any number.
     pub bytes_max: Option<u64>,
 }
 
@@ -89,10 +92,19 @@ struct Cursor {
     told_plan: Option<u32>,
 }
 
+/// A file of traces as a trace that begins finds it.
+pub(crate) struct Target {
+    pub name: String,
+    /// What others, or this session before, have left in it.
+    pub size_bytes: u64,
+    pub bytes_max: Option<u64>,
+}
+
 /// The trace of one session.
 pub(crate) struct Trace {
     name: String,
     buffer: String,
+    /// Bytes of the file.
     written_bytes: u64,
     bytes_max: Option<u64>,
     /// The limit is reached.
@@ -105,26 +117,23 @@ pub(crate) struct Trace {
 }
 
 impl Trace {
-    pub(crate) fn new(
-        name: String,
-        bytes_max: Option<u64>,
-        banner: &str,
-        who: &Traced<'_>,
-        now: Micros,
-    ) -> Trace {
+    pub(crate) fn new(target: Target, banner: &str, who: &Traced<'_>, now: Micros) -> Trace {
+        let Target { name, size_bytes, bytes_max } = target;
         let Traced { sid, serial, about, wall } = who;
         let About { client_identifier, service, module, action, .. } = about;
-        let buffer = format!(
+        // A file at its limit says so already.
+        let full = bytes_max.is_some_and(|most| size_bytes > most);
+        let heading = format!(
             "{banner}\n*** {wall}\n*** SESSION ID:({sid}.{serial}) {wall}\n\
              *** CLIENT ID:({client_identifier}) {wall}\n*** SERVICE NAME:({service}) {wall}\n\
              *** MODULE NAME:({module}) {wall}\n*** ACTION NAME:({action}) {wall}\n\n"
         );
         Trace {
             name,
-            buffer,
-            written_bytes: 0,
+            buffer: if full { String::new() } else { heading },
+            written_bytes: size_bytes,
             bytes_max,
-            full: false,
+            full,
             cursors: BTreeMap::new(),
             cursors_made: 0,
             running: Vec::new(),
@@ -138,7 +147,9 @@ impl Trace {
 
     pub(crate) fn limit(&mut self, bytes_max: Option<u64>) {
         self.bytes_max = bytes_max;
-        self.full = false;
+        let bytes = self.written_bytes + self.buffer.len() as u64;
+        // That a limit was reached is in the file: a higher one lets it go on, the same does not.
+        self.full &= bytes_max.is_some_and(|most| bytes > most);
     }
 
     /// Writes a line; `wall` is asked only if the time of day is due.

@@ -7,8 +7,8 @@ use env::{Env, Micros};
 
 use super::lines::{Bind, Call, PlanLine};
 use super::{
-    TRACE_BINDS, TRACE_CALLS, TRACE_PLANS_ALL, TRACE_PLANS_NEVER, TRACE_WAITS, Trace, TraceRequest,
-    Traced,
+    TRACE_BINDS, TRACE_CALLS, TRACE_PLANS_ALL, TRACE_PLANS_NEVER, TRACE_WAITS, Target, Trace,
+    TraceRequest, Traced,
 };
 use crate::alert::{AlertLevel, format_wall};
 use crate::ctx::Ctx;
@@ -48,13 +48,6 @@ impl CallMark {
             current: end.current - self.current,
             misses: end.hard_parses - self.hard_parses,
         }
-    }
-
-    /// Microseconds, consistent gets and blocks read between two marks.
-    #[must_use]
-    pub fn used_until(&self, end: &CallMark) -> (u64, u64, u64) {
-        let used = self.until(end);
-        (used.elapsed_us, used.consistent, used.reads)
     }
 }
 
@@ -109,7 +102,9 @@ impl Observer {
                 let wall = format_wall(self.env().wall_us());
                 let (sid, serial) = (state.sid(), state.serial());
                 let who = Traced { sid, serial, about: &about, wall };
-                let made = Trace::new(name, request.bytes_max, files.banner(), &who, now);
+                let size_bytes = files.size_bytes(&name);
+                let target = Target { name, size_bytes, bytes_max: request.bytes_max };
+                let made = Trace::new(target, files.banner(), &who, now);
                 *none = Some(Box::new(made));
             }
         }
@@ -345,10 +340,14 @@ impl Ctx {
         });
     }
 
-    /// A text could not be parsed; `code`: its SQLSTATE.
-    pub fn trace_parse_error(&self, text: &str, uid: u32, code: &str) {
+    /// A text could not be parsed; `code`: its SQLSTATE. `cursor`: the one whose call that is;
+    /// `None`: it has none.
+    pub fn trace_parse_error(&self, cursor: Option<u32>, text: &str, uid: u32, code: &str) {
         let now = self.env.now();
-        self.with_trace(|trace| trace.parse_error(text, uid, code, now, || self.wall()));
+        self.with_trace(|trace| {
+            let cursor = cursor.filter(|cursor| trace.runs(*cursor));
+            trace.parse_error(cursor, text, uid, code, now, || self.wall());
+        });
     }
 
     /// A call has failed.

@@ -27,6 +27,9 @@ impl TraceFiles for Arc<Kept> {
         self.files.lock().entry(name.to_owned()).or_default().push_str(text);
         Ok(())
     }
+    fn size_bytes(&self, name: &str) -> u64 {
+        self.text(name).len() as u64
+    }
     fn node(&self) -> &str {
         "n1"
     }
@@ -144,7 +147,7 @@ fn a_call_its_waits_and_what_runs_inside_it() {
     assert!(!ctx.trace_wants_plan(&text, 811));
     ctx.trace_leave(cursor);
     ctx.trace_transaction_end(false, true);
-    ctx.trace_parse_error("selec 1", 10, "42601");
+    ctx.trace_parse_error(None, "selec 1", 10, "42601");
     assert_eq!(ctx.session.trace_name().as_deref(), Some("skein_1_ora_1.trc"));
     observer.set_trace(&ctx.session, &request(0)).expect("off");
     let wall = "2026-11-21T10:00:00.123456Z";
@@ -268,6 +271,57 @@ fn a_trace_ends_at_its_limit() {
 }
 
 #[test]
+fn the_limit_is_the_files_however_often_it_is_switched_on() {
+    let (_, observer, kept, ctx) = traced(TRACE_CALLS);
+    let limited = |most| TraceRequest { bytes_max: Some(most), ..request(TRACE_CALLS) };
+    let run = || (0..50).for_each(|_| ctx.trace_transaction_end(false, true));
+    let text = || {
+        observer.flush_traces();
+        kept.text("skein_1_ora_1.trc")
+    };
+    observer.set_trace(&ctx.session, &limited(400)).expect("there is a folder");
+    run();
+    let full = text();
+    let end = "*** DUMP FILE SIZE IS LIMITED TO 400 BYTES ***\n";
+    assert!(full.ends_with(end), "{full}");
+    // Once more while it is on, and after it has been off.
+    observer.set_trace(&ctx.session, &limited(400)).expect("there is a folder");
+    run();
+    assert_eq!(text(), full);
+    observer.set_trace(&ctx.session, &request(0)).expect("off");
+    observer.set_trace(&ctx.session, &limited(400)).expect("there is a folder");
+    run();
+    assert_eq!(text(), full);
+    // A higher limit lets it go on.
+    observer.set_trace(&ctx.session, &limited(1_000)).expect("there is a folder");
+    run();
+    let longer = text();
+    assert!(longer.ends_with("LIMITED TO 1000 BYTES ***\n"), "{longer}");
+    assert!(longer.starts_with(&full) && longer.len() < 1_100, "{longer}");
+    assert_eq!(longer.matches("LIMITED").count(), 2, "{longer}");
+}
+
+#[test]
+fn a_text_that_cannot_be_parsed_has_one_cursor() {
+    let (_, observer, kept, ctx) = traced(TRACE_CALLS);
+    for _ in 0..2 {
+        let cursor = ctx.trace_enter(&Arc::from("select nosuch"), 10).expect("it is traced");
+        ctx.trace_parse_error(Some(cursor), "select nosuch", 10, "42703");
+        ctx.trace_leave(cursor);
+    }
+    // Of a trace that has been ended meanwhile.
+    ctx.trace_parse_error(Some(1), "selec 1", 10, "42601");
+    observer.flush_traces();
+    let text = kept.text("skein_1_ora_1.trc");
+    let numbers = |begin: &str| -> Vec<String> {
+        let lines = text.lines().filter_map(|line| line.strip_prefix(begin));
+        lines.map(|rest| rest.chars().take(1).collect()).collect()
+    };
+    assert_eq!(numbers("PARSING IN CURSOR #"), ["1"], "{text}");
+    assert_eq!(numbers("PARSE ERROR #"), ["1", "1", "2"], "{text}");
+}
+
+#[test]
 fn cursors_that_nobody_uses_make_room() {
     let (_, _observer, _kept, ctx) = traced(TRACE_CALLS);
     let first = ctx.trace_enter(&Arc::from("select 0"), 10).expect("it is traced");
@@ -314,4 +368,20 @@ fn rules_that_are_read_late_change_nothing() {
     let last = observer.outdated_trace_rules().expect("there are others");
     observer.set_trace_rules(last, Vec::new(), None);
     assert_eq!((observer.outdated_trace_rules(), level()), (None, 0));
+}
+
+#[test]
+fn commands_have_numbers_and_names() {
+    for (text, name) in [
+        ("select 1", Some("SELECT")),
+        ("with a as (select 1) table a", Some("SELECT")),
+        ("merge into t", Some("MERGE")),
+        ("do $$ begin end $$", Some("PL/SQL EXECUTE")),
+        ("begin", None),
+        ("drop view v", Some("DROP VIEW")),
+        ("create unique index i on t (a)", Some("CREATE INDEX")),
+        ("grant select on t to a", None),
+    ] {
+        assert_eq!(command_name(command(text)), name, "{text}");
+    }
 }

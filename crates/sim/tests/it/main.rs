@@ -5,8 +5,10 @@
 
 mod cluster;
 mod copies;
+mod counts;
 mod direct;
 mod enqueues;
+mod formats;
 mod hanging;
 mod hazards;
 mod hazards_cluster;

@@ -1,8 +1,10 @@
 //! Pieces of bitmap indexes in their leaves.
 
+use std::ops::Bound;
+
 use block::piece::key_at;
 
-use super::super::{Builder, IndexSeg, insert};
+use super::super::{Builder, IndexSeg, RangeScan, insert};
 use super::instance::{entries, new_index, rid, verify_leaves};
 use crate::testing::TestInstance;
 
@@ -35,6 +37,15 @@ fn a_bitmap_that_one_row_makes_twice_as_long_is_cut() {
         builder.finish(&ctx).await.expect("built");
         let before = txn.snapshot(&ctx).await.expect("snapshot");
         let there = entries(&ctx, &before, seg).await.len();
+        // Read or counted, they are as many pieces.
+        let scan = |backward| {
+            RangeScan::new(seg, before.clone(), Bound::Unbounded, Bound::Unbounded, backward)
+        };
+        let (mut read, mut counted) = (scan(false), scan(true));
+        while read.next_leaf(&ctx, |_, _| {}).await.expect("a leaf") {}
+        while counted.count_leaf(&ctx).await.expect("a leaf").is_some() {}
+        assert_eq!(read.pieces(), counted.pieces());
+        assert!((VALUES..there as u64).contains(&read.pieces()), "{}", read.pieces());
         for value in 0..VALUES {
             let rowid = (1 << 48) + ((700 + value) << 16) + 200;
             let key = key_at(&value.to_be_bytes(), rowid);

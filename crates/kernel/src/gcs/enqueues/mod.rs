@@ -211,7 +211,7 @@ impl Node {
         p: [u64; 3],
     ) -> Result<()> {
         let no_wait = matches!(wait, LockWait::NoWait | LockWait::SkipLocked);
-        let mut asking = self.ask(ctx, resource, mode, owner, no_wait);
+        let mut asking = self.ask_mode(resource, mode, owner, no_wait);
         let answer = if let LockWait::Timeout(us) = wait {
             let limit = std::time::Duration::from_micros(us);
             let answered = ctx.wait_for_or_cancel(event, p, limit, asking.answer()).await?;
@@ -233,7 +233,6 @@ impl Node {
         let _gate = self.cache.enter_protocol();
         let mut state = self.enqueues.state.lock();
         if state.mode_of(resource, owner) != GesMode::Null {
-            self.ctx.bump(Stat::EnqueueReleases, 1);
             self.run(&mut state, Step::Shadow(resource, event));
         }
     }
@@ -303,22 +302,21 @@ impl Node {
         self.enqueues.state.lock().entries.values().map(|entry| &entry.shadow).for_each(f);
     }
 
-    /// Asks for a mode; the answer may be there at once.
-    fn ask(
+    /// Asks for a mode; the answer may be there at once. It is no request that is counted: those
+    /// are of the sessions, which the instance asks for.
+    fn ask_mode(
         &self,
-        ctx: &Ctx,
         resource: Resource,
         mode: GesMode,
         owner: OwnerId,
         no_wait: bool,
     ) -> Asking<'_> {
-        ctx.bump(Stat::EnqueueRequests, 1);
         let _gate = self.cache.enter_protocol();
         let mut state = self.enqueues.state.lock();
         self.ask_in(&mut state, resource, mode, owner, no_wait)
     }
 
-    /// [`Node::ask`] under gate and lock.
+    /// [`Node::ask_mode`] under gate and lock.
     fn ask_in(
         &self,
         state: &mut State,

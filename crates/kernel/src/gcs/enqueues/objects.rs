@@ -88,7 +88,7 @@ impl ObjectLocks for Node {
             }
             let owner = OwnerId(txn.local_id());
             let p = [u64::from(obj.0), 0, 100 * u64::from(mode.number())];
-            let asked = async { self.ask(ctx, resource, mode, owner, false).answer().await };
+            let asked = async { self.ask_mode(resource, mode, owner, false).answer().await };
             let event = WaitEvent::LibraryCacheLock;
             let core = &self.core;
             core.wait_enqueue(ctx, txn, resource, asked, event, p, LockWait::Wait).await?;
@@ -112,7 +112,7 @@ impl ObjectLocks for Node {
             }
             let owner = OwnerId(txn.local_id());
             let p = [u64::from(obj.0), 0, 100 * u64::from(GesMode::S.number())];
-            let asked = async { self.ask(ctx, resource, GesMode::S, owner, true).answer().await };
+            let asked = async { self.ask_mode(resource, GesMode::S, owner, true).answer().await };
             match ctx.wait_or_cancel(WaitEvent::LibraryCacheLock, p, asked).await? {
                 Ok(()) => {
                     self.enqueue_unlock(resource, owner);

@@ -10,7 +10,6 @@ use std::time::Duration;
 use env::BoxFuture;
 use global::ges::{ShadowEffect, ShadowEvent};
 use global::msg::{GesMode, Resource, ValueBlock};
-use observe::Ctx;
 
 use super::super::node::Node;
 use super::{Entry, INSTANCE, Step};
@@ -18,19 +17,13 @@ use crate::error::Result;
 use crate::txn::{TableEnqueues, is_shared_by_instance};
 
 impl TableEnqueues for Node {
-    fn cover<'a>(
-        &'a self,
-        ctx: &'a Ctx,
-        resource: Resource,
-        mode: GesMode,
-        no_wait: bool,
-    ) -> BoxFuture<'a, Result<()>> {
+    fn cover(&self, resource: Resource, mode: GesMode, no_wait: bool) -> BoxFuture<'_, Result<()>> {
         Box::pin(async move {
             // Dead transactions come first (H18).
             while self.is_being_adopted(resource) {
                 self.env.sleep(Duration::from_millis(1)).await;
             }
-            self.ask(ctx, resource, mode, INSTANCE, no_wait).answer().await
+            self.ask_mode(resource, mode, INSTANCE, no_wait).answer().await
         })
     }
 
