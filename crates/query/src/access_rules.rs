@@ -47,8 +47,9 @@ pub fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     rules.insert(at, Arc::new(JoinSides));
     rules.insert(at + 1, Arc::new(IndexJoins));
     rules.insert(at + 2, Arc::new(IndexOrder));
+    rules.insert(at + 3, Arc::new(UselessHints));
     let sorts = rules.iter().position(|rule| rule.name() == "EnsureRequirements");
-    rules.insert(sorts.unwrap_or(at + 3), Arc::new(crate::kept_order::KeptOrder));
+    rules.insert(sorts.unwrap_or(at + 4), Arc::new(crate::kept_order::KeptOrder));
     rules.push(Arc::new(crate::unordered::OrdersSettled));
     // By which way each table is read is settled.
     rules.push(Arc::new(crate::scan::SaidFilters));
@@ -350,6 +351,41 @@ impl PhysicalOptimizerRule for IndexOrder {
     }
 }
 
+/// Tables that were to be read by an index which neither a condition nor a join nor an order has
+/// been able to use are read as if that had not been said.
+#[derive(Debug)]
+struct UselessHints;
+
+impl PhysicalOptimizerRule for UselessHints {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        config: &ConfigOptions,
+    ) -> DfResult<Arc<dyn ExecutionPlan>> {
+        let rewritten = plan.transform_up(|node| {
+            let instead = node.downcast_ref::<ScanExec>().and_then(ScanExec::otherwise);
+            Ok(match instead {
+                Some(scan) => Transformed::yes(Arc::new(scan) as Arc<dyn ExecutionPlan>),
+                None => Transformed::no(node),
+            })
+        })?;
+        if !rewritten.transformed {
+            return Ok(rewritten.data);
+        }
+        // What their other indexes may do for a join or an order.
+        let joined = IndexJoins.optimize(rewritten.data, config)?;
+        IndexOrder.optimize(joined, config)
+    }
+
+    fn name(&self) -> &'static str {
+        "useless_hints"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
 /// Whether plans sort values of this kind as keys do.
 pub(crate) fn orders_as_keys(kind: TypeKind) -> bool {
     use TypeKind::{Array, Interval, Json, Jsonb};
@@ -426,11 +462,19 @@ fn ordered_scan(work: &ScanWork, columns: &[SortColumn], limit: Option<usize>) -
         Source::Column(column) => Some(SortColumn { column: *column, ..*one }),
         _ => None,
     });
-    let columns: Vec<SortColumn> = in_table.collect::<Option<_>>()?;
+    let mut columns: Vec<SortColumn> = in_table.collect::<Option<_>>()?;
+    // What equals one value in all rows orders none of them.
+    let fixed = Access::equal_columns(&work.types, &work.filters);
+    columns.retain(|one| fixed.get(one.column).is_none_or(Option::is_none));
+    if columns.is_empty() {
+        return Some(work.clone());
+    }
     match &work.access {
         Access::Range { index, equal, lower, upper, .. } => {
             let bounded = lower.is_some() || upper.is_some();
-            let backward = direction(work, index, equal.len(), bounded, &columns)?;
+            let Some(backward) = direction(work, index, equal.len(), bounded, &columns) else {
+                return as_narrow(work, &columns);
+            };
             let mut ordered = work.clone();
             if let Access::Range { backward: to, .. } = &mut ordered.access {
                 *to = backward;
@@ -450,20 +494,11 @@ fn ordered_scan(work: &ScanWork, columns: &[SortColumn], limit: Option<usize>) -
                 return None;
             }
             // A range that alone was not worth it may be for the first few of its rows.
-            let offers = Access::offers(&work.table, &work.types, &work.filters);
-            let ranged = offers.into_iter().find_map(|(mut access, _)| {
-                let Access::Range { index, equal, lower, upper, backward: to, .. } = &mut access
-                else {
-                    return None;
-                };
-                let bounded = lower.is_some() || upper.is_some();
-                *to = direction(work, index, equal.len(), bounded, &columns)?;
-                Some(ScanWork { access, ..work.clone() })
-            });
-            if ranged.is_some() {
-                return ranged;
+            if let Some(ranged) = ordered_ranges(work, &columns).next() {
+                return Some(ranged);
             }
-            work.table.indexes.iter().find_map(|index| {
+            let computed = work.table.computed.iter().filter(|index| index.predicate.is_none());
+            work.table.indexes.iter().chain(computed).find_map(|index| {
                 let backward = direction(work, index, 0, false, &columns)?;
                 let access = Access::whole(index.clone(), backward);
                 Some(ScanWork { access, ..work.clone() })
@@ -471,6 +506,35 @@ fn ordered_scan(work: &ScanWork, columns: &[SortColumn], limit: Option<usize>) -
         }
         Access::Keys { .. } | Access::Any { .. } => None,
     }
+}
+
+/// The scan by each range of keys that its filters ask for and that comes in that order.
+fn ordered_ranges(work: &ScanWork, columns: &[SortColumn]) -> impl Iterator<Item = ScanWork> {
+    let offers = Access::offers(&work.table, &work.types, &work.filters);
+    let more = Access::offers_before_exprs(&work.table, &work.types, &work.filters);
+    let all = offers.into_iter().map(|(access, _)| access).chain(more);
+    all.filter_map(move |mut access| {
+        let Access::Range { index, equal, lower, upper, backward: to, .. } = &mut access else {
+            return None;
+        };
+        let bounded = lower.is_some() || upper.is_some();
+        *to = direction(work, index, equal.len(), bounded, columns)?;
+        Some(ScanWork { access, ..work.clone() })
+    })
+}
+
+/// The scan by a range that comes in that order and is no wider than the chosen one, which does
+/// not.
+fn as_narrow(work: &ScanWork, columns: &[SortColumn]) -> Option<ScanWork> {
+    // One row has no order.
+    if work.access.is_of_one() {
+        return None;
+    }
+    let rows = work.rows_found();
+    ordered_ranges(work, columns).find(|other| {
+        let entries = work.only_index().is_none() || other.only_index().is_some();
+        entries && other.rows_found() <= rows
+    })
 }
 
 /// Whether a condition is that the column has a value.

@@ -100,10 +100,12 @@ impl Visits {
 }
 
 /// What a step did, all its runs together.
-#[derive(Clone, Copy, Default, Debug)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Actual {
     pub loops: u64,
     pub rows: u64,
+    /// Where it reads a bitmap index, pieces of it.
+    pub pieces: u64,
     /// Microseconds to its first rows, and in all.
     pub first_us: u64,
     pub total_us: u64,
@@ -111,25 +113,41 @@ pub struct Actual {
 }
 
 /// What a step, or a part of one, did so far.
-pub(crate) type SharedActual = Arc<Mutex<Actual>>;
+pub type SharedActual = Arc<Mutex<Actual>>;
 
-/// A part of a step's work that has begun.
-pub(crate) struct PartBegun {
+/// A part of a step's work, or a statement's, that goes on.
+pub struct PartBegun {
     part: SharedActual,
     visits: Visits,
     at: env::Micros,
 }
 
 impl PartBegun {
-    pub(crate) fn new(part: &SharedActual, ctx: &Ctx) -> PartBegun {
+    /// It begins.
+    #[must_use]
+    pub fn start(part: &SharedActual, ctx: &Ctx) -> PartBegun {
+        part.lock().loops += 1;
+        PartBegun::again(part, ctx)
+    }
+
+    /// What has begun before goes on.
+    #[must_use]
+    pub fn again(part: &SharedActual, ctx: &Ctx) -> PartBegun {
         PartBegun { part: part.clone(), visits: Visits::of(ctx), at: ctx.env.now() }
     }
 
-    pub(crate) fn end(self, ctx: &Ctx, rows: usize) {
+    /// It has given so many rows, and ends or pauses.
+    pub fn end(self, ctx: &Ctx, rows: u64) {
+        self.end_pieces(ctx, rows, 0);
+    }
+
+    /// The same of what reads a bitmap index, with the pieces read.
+    pub(crate) fn end_pieces(self, ctx: &Ctx, rows: u64, pieces: u64) {
         let mut part = self.part.lock();
         part.visits.add(Visits::of(ctx).since(self.visits));
         part.total_us += ctx.env.now().since(self.at);
-        part.rows += rows as u64;
+        part.rows += rows;
+        part.pieces += pieces;
     }
 }
 
@@ -139,13 +157,23 @@ pub(crate) struct Parts {
     /// Reading its index, whose number follows.
     pub(crate) index: SharedActual,
     index_obj: u32,
+    /// Of sets that bitmaps give, one after the other as [`Sets`] has them.
+    pub(crate) sets: Vec<SharedActual>,
     /// Of a join by index, looking rows up, with the index's part; the table's number.
     pub(crate) table: Option<(SharedActual, u32)>,
 }
 
 impl Parts {
     pub(crate) fn of_index(index_obj: u32) -> Parts {
-        Parts { index: SharedActual::default(), index_obj, table: None }
+        let index = SharedActual::default();
+        // Its range of keys may be the only set.
+        Parts { sets: vec![index.clone()], index, index_obj, table: None }
+    }
+
+    /// Reading so many sets, and going through what they come to.
+    pub(crate) fn of_sets(count: usize) -> Parts {
+        let sets = (0..count).map(|_| SharedActual::default()).collect();
+        Parts { sets, ..Parts::of_index(0) }
     }
 
     pub(crate) fn of_join(index_obj: u32, table_obj: u32) -> Parts {
@@ -213,11 +241,32 @@ pub enum Sets {
         single: bool,
         /// What it is asked for; `None`: all that it has.
         condition: Option<String>,
+        /// What reading it took; `None`: it was not watched.
+        actual: Option<Actual>,
     },
     All(Vec<Sets>),
     Any(Vec<Sets>),
     /// The rows of the first that are in none of the others.
     Minus(Box<Sets>, Vec<Sets>),
+}
+
+impl Sets {
+    /// With what reading each of them took.
+    fn told(mut self, parts: &Parts) -> Sets {
+        self.tell(&mut parts.sets.iter());
+        self
+    }
+
+    fn tell(&mut self, parts: &mut std::slice::Iter<'_, SharedActual>) {
+        match self {
+            Sets::One { actual, .. } => *actual = parts.next().map(|part| *part.lock()),
+            Sets::All(sets) | Sets::Any(sets) => sets.iter_mut().for_each(|set| set.tell(parts)),
+            Sets::Minus(base, sets) => {
+                base.tell(parts);
+                sets.iter_mut().for_each(|set| set.tell(parts));
+            }
+        }
+    }
 }
 
 /// A step of a plan as EXPLAIN shows it.
@@ -310,7 +359,12 @@ fn step(plan: &Arc<dyn ExecutionPlan>, namer: &Namer) -> Step {
             .or_else(|| inner.downcast_ref::<IndexJoinExec>().map(IndexJoinExec::names))
             .or_else(fixed)
             .or_else(function),
-        sets: inner.downcast_ref::<ScanExec>().and_then(|scan| namer.sets(inner, scan)),
+        sets: inner.downcast_ref::<ScanExec>().and_then(|scan| namer.sets(inner, scan)).map(
+            |sets| match parts {
+                Some(parts) => sets.told(parts),
+                None => sets,
+            },
+        ),
         inner: inner.downcast_ref::<IndexJoinExec>().map(|join| Inner {
             unique: join.join().is_unique(),
             bitmap: join.join().index.kind == IndexKind::Bitmap,

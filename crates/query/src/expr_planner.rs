@@ -22,6 +22,7 @@ use datafusion::logical_expr::expr::{
 use datafusion::logical_expr::planner::{
     ExprPlanner, PlannerResult, RawAggregateExpr, RawBinaryExpr, RawWindowExpr,
 };
+use datafusion::logical_expr::utils::COUNT_STAR_EXPANSION;
 use datafusion::logical_expr::{
     Expr, ExprSchemable, ScalarUDF, WindowFunctionDefinition, cast as cast_expr,
 };
@@ -487,6 +488,25 @@ fn check_arguments(aggregate: &str, args: &mut [Expr]) {
     }
 }
 
+/// Whether an aggregate counts rows whatever they hold, as `count(1)` does. It is to be the same
+/// expression as `count(*)` then: the library calls both by one name, and takes one name once.
+fn counts_rows(aggregate: &str, args: &[Expr], distinct: bool) -> bool {
+    let known = |arg: &Expr| matches!(arg, Expr::Literal(value, _) if !value.is_null());
+    aggregate == "count"
+        && !distinct
+        && match args {
+            // An integer is written as the cast of one.
+            [Expr::Cast(cast)] => known(&cast.expr),
+            [arg] => known(arg),
+            _ => false,
+        }
+}
+
+/// What the library makes of the star in `count(*)`.
+fn of_all_rows() -> Vec<Expr> {
+    vec![Expr::Literal(COUNT_STAR_EXPANSION, None)]
+}
+
 impl ExprPlanner for PgExprPlanner {
     fn plan_binary_op(
         &self,
@@ -577,6 +597,9 @@ impl ExprPlanner for PgExprPlanner {
         let name = expr.func.name().to_owned();
         let kept = crate::keep::function_of(&name);
         check_arguments(kept.unwrap_or(&name), &mut expr.args);
+        if counts_rows(&name, &expr.args, expr.distinct) {
+            expr.args = of_all_rows();
+        }
         if name == "sum" {
             expr.func = crate::real_sum::sum();
         }
@@ -595,6 +618,9 @@ impl ExprPlanner for PgExprPlanner {
         let name = expr.func_def.name().to_owned();
         if matches!(expr.func_def, WindowFunctionDefinition::AggregateUDF(_)) {
             check_arguments(&name, &mut expr.args);
+        }
+        if counts_rows(&name, &expr.args, expr.distinct) {
+            expr.args = of_all_rows();
         }
         if name == "sum" {
             expr.func_def = WindowFunctionDefinition::AggregateUDF(crate::real_sum::sum());

@@ -36,7 +36,7 @@ mod typed;
 
 pub use alike::alike;
 pub use coalesce::coalesce;
-pub use field::{FIELD_SUBSTR, FROM_HEX, PART, TO_HEX, number_text};
+pub use field::{FIELD_SUBSTR, FIELD_TO_CHAR, FROM_HEX, PART, TO_HEX, number_text};
 pub use field_dates::MINUS as FIELD_MINUS;
 pub(crate) use field_dates::moved_by_days;
 pub use json_sets::{gives_json_set, json_set};

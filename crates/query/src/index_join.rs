@@ -433,11 +433,11 @@ impl JoinRun {
     /// Finds the rows of the table for the outer row `now.at`, and tells what that took.
     async fn look_up(&mut self, now: &mut Outer) -> Result<()> {
         let table = self.parts.as_ref().and_then(|parts| parts.table.as_ref());
-        let begun = table.map(|(table, _)| PartBegun::new(table, &self.state.ctx));
+        let begun = table.map(|(table, _)| PartBegun::start(table, &self.state.ctx));
         let before = self.builder.len();
         self.find(now).await?;
         if let Some(begun) = begun {
-            begun.end(&self.state.ctx, self.builder.len() - before);
+            begun.end(&self.state.ctx, (self.builder.len() - before) as u64);
         }
         Ok(())
     }
@@ -465,12 +465,11 @@ impl JoinRun {
         let mut scan = store::range_scan(ctx, &join.index, bound, bound, false, snapshot);
         let mut entries = store::Entries::new(false);
         let mut slots = std::mem::take(&mut self.slots);
+        if let Some(part) = &part {
+            part.lock().loops += 1;
+        }
         loop {
-            let begun = part.as_ref().map(|part| PartBegun::new(part, ctx));
-            let more = scan.next_batch(ctx, &mut entries).await?;
-            if let Some(begun) = begun {
-                begun.end(ctx, if more { entries.rowids().len() } else { 0 });
-            }
+            let more = scan.next_watched(ctx, &mut entries, part.as_ref()).await?;
             if !more {
                 break;
             }

@@ -112,7 +112,7 @@ pub use estimate::TableSize;
 pub use fixed::FixedTable;
 pub use frame_places::NTH_FROM_LAST;
 pub use frames::FRAME;
-pub use functions::{FIELD_SUBSTR, FROM_HEX, PART, SHORT, TO_HEX, TRIMMED};
+pub use functions::{FIELD_SUBSTR, FIELD_TO_CHAR, FROM_HEX, PART, SHORT, TO_HEX, TRIMMED};
 pub use given::GivenRows;
 pub use join_keys::JoinKeys;
 pub use planner::{Planner, Relation, TableSet};

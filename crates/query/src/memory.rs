@@ -190,7 +190,7 @@ impl StatementMemory {
         StatementMemory { pga, whose: None, used_bytes, spilling, written: Mutex::default() }
     }
 
-    /// The same, of a session: its sorts are counted.
+    /// The same, of a session: its sorts are counted, and what it holds is told to it.
     pub(crate) fn of_session(self, ctx: &Ctx) -> StatementMemory {
         StatementMemory { whose: Some(ctx.clone()), ..self }
     }
@@ -213,6 +213,9 @@ impl StatementMemory {
             self.pga.large.fetch_add(1, Ordering::Relaxed);
         }
         self.pga.add(bytes);
+        if let Some(ctx) = &self.whose {
+            ctx.session.hold(bytes);
+        }
     }
 
     fn remove(&self, bytes: usize) {
@@ -222,6 +225,9 @@ impl StatementMemory {
             self.pga.large.fetch_sub(1, Ordering::Relaxed);
         }
         self.pga.used_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        if let Some(ctx) = &self.whose {
+            ctx.session.let_go(bytes);
+        }
     }
 
     /// What stands against it that a step gets so much more.

@@ -42,7 +42,7 @@ pub enum AccessHint {
 }
 
 /// A table to scan.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct TableScanSource {
     table: Arc<TableDef>,
     types: Arc<[ColType]>,
@@ -55,6 +55,8 @@ pub struct TableScanSource {
     keys: Constraints,
     /// The parameter with the SCN that it is read as of.
     as_of: Option<usize>,
+    /// As it is without what is said of its indexes, if it is to be read by one.
+    unhinted: Option<Box<TableScanSource>>,
 }
 
 impl TableScanSource {
@@ -76,7 +78,8 @@ impl TableScanSource {
         let keys = Constraints::new_unverified(primary.collect());
         let (size, schema) = (TableSize::default(), Arc::new(Schema::new(fields)));
         let computed = Arc::new(Computed::of(&table));
-        TableScanSource { table, types, schema, target, size, computed, keys, as_of: None }
+        let (as_of, unhinted) = (None, None);
+        TableScanSource { table, types, schema, target, size, computed, keys, as_of, unhinted }
     }
 
     /// With what is known of its size.
@@ -102,10 +105,12 @@ impl TableScanSource {
         self.keys = Constraints::new_unverified(Vec::new());
         self.table = Arc::new(table);
         self.as_of = param;
+        self.unhinted = self.unhinted.map(|source| Box::new(source.read_as_of(param)));
         self
     }
 
-    /// Read as a hint says: by the indexes that it leaves.
+    /// Read as a hint says: by the indexes that it leaves. One that says to use an index is
+    /// forgotten if none of those is of use.
     pub(crate) fn hinted(mut self, hint: &AccessHint) -> TableScanSource {
         let stays = |index: &IndexDef| match hint {
             AccessHint::Full => false,
@@ -122,9 +127,11 @@ impl TableScanSource {
         if matches!(hint, AccessHint::By(_)) && !all.contains(&true) {
             return self;
         }
+        let by_one = matches!(hint, AccessHint::By(_));
+        self.unhinted = by_one.then(|| Box::new(self.clone()));
         let mut kept = all.into_iter();
         self.size.index_blocks.retain(|_| kept.next().unwrap_or(true));
-        self.size.forced = matches!(hint, AccessHint::By(_));
+        self.size.forced = by_one;
         self.computed = Arc::new(Computed::of(&table));
         self.table = Arc::new(table);
         self
@@ -183,6 +190,11 @@ impl TableScanSource {
         names_one.then_some(hint)
     }
 
+    /// Whether a filter says something of indexes that only a hint keeps away.
+    fn is_hint_otherwise(&self, filter: &Expr) -> bool {
+        self.unhinted.as_ref().is_some_and(|source| source.hint(filter).is_some())
+    }
+
     /// The filters as the scan evaluates them, and what they say of expressions that indexes are
     /// over; `above`: how one is evaluated that the scan does not. `None`: one of them is neither.
     fn converted(
@@ -198,7 +210,7 @@ impl TableScanSource {
                     let above = if own.is_none() { above(filter) } else { None };
                     hints.push(Hint { condition, own: own.clone(), above });
                 }
-                None if own.is_none() => return None,
+                None if own.is_none() && !self.is_hint_otherwise(filter) => return None,
                 None => {}
             }
             all.extend(own);
@@ -229,6 +241,46 @@ impl TableScanSource {
         let choose = || Access::choose(&self.table, &self.types, &own, &hints, &self.computed);
         !hints.is_empty() && !matches!(choose(), Access::Full)
     }
+
+    /// What a scan of it is to read; the columns are those of its schema.
+    fn work(
+        &self,
+        session: &dyn Session,
+        projection: &[usize],
+        filters: &[Expr],
+        limit: Option<usize>,
+    ) -> DfResult<ScanWork> {
+        let schema = Arc::new(self.schema.project(projection)?);
+        // What is only a hint is evaluated above the scan, as the planner makes it there.
+        let above = |filter: &Expr| {
+            let schema = DFSchema::try_from(schema.clone()).ok()?;
+            let context = PhysicalPlanningContext::default();
+            create_physical_expr(filter, &schema, session.execution_props(), &context).ok()
+        };
+        let (filters, hints) = self
+            .converted(filters, &above)
+            .ok_or_else(|| crate::PgError::internal("a filter that the scan did not accept"))?;
+        let said: Vec<Scalar> = hints.iter().map(|hint| hint.condition.clone()).collect();
+        let access = Access::choose(&self.table, &self.types, &filters, &said, &self.computed);
+        let size = TableSize { peeked: crate::peek::values(), ..self.size.clone() };
+        let hints = Hints::new(&self.table, &size, &self.computed, hints);
+        Ok(ScanWork {
+            table: self.table.clone(),
+            types: self.types.clone(),
+            sources: ScanWork::sources(&self.types, projection),
+            schema,
+            filters,
+            unsaid: Vec::new(),
+            probes: Vec::new(),
+            access,
+            hints: Arc::new(hints),
+            limit,
+            target: self.target,
+            size,
+            as_of: self.as_of,
+            instead: None,
+        })
+    }
 }
 
 #[async_trait]
@@ -252,7 +304,9 @@ impl TableProvider for TableScanSource {
         Ok(self.with_columns(|columns| {
             let exact = |filter: &&Expr| match convert_filter(filter, columns) {
                 Some(_) => TableProviderFilterPushDown::Exact,
-                None if self.hint(filter).is_some() => TableProviderFilterPushDown::Inexact,
+                None if self.hint(filter).is_some() || self.is_hint_otherwise(filter) => {
+                    TableProviderFilterPushDown::Inexact
+                }
                 None => TableProviderFilterPushDown::Unsupported,
             };
             filters.iter().map(exact).collect()
@@ -270,34 +324,10 @@ impl TableProvider for TableScanSource {
             Some(columns) => columns.clone(),
             None => (0..self.schema.fields().len()).collect(),
         };
-        let schema = Arc::new(self.schema.project(&projection)?);
-        // What is only a hint is evaluated above the scan, as the planner makes it there.
-        let above = |filter: &Expr| {
-            let schema = DFSchema::try_from(schema.clone()).ok()?;
-            let context = PhysicalPlanningContext::default();
-            create_physical_expr(filter, &schema, session.execution_props(), &context).ok()
-        };
-        let (filters, hints) = self
-            .converted(filters, &above)
-            .ok_or_else(|| crate::PgError::internal("a filter that the scan did not accept"))?;
-        let said: Vec<Scalar> = hints.iter().map(|hint| hint.condition.clone()).collect();
-        let access = Access::choose(&self.table, &self.types, &filters, &said, &self.computed);
-        let size = TableSize { peeked: crate::peek::values(), ..self.size.clone() };
-        let hints = Hints::new(&self.table, &size, &self.computed, hints);
-        Ok(Arc::new(ScanExec::new(ScanWork {
-            table: self.table.clone(),
-            types: self.types.clone(),
-            sources: ScanWork::sources(&self.types, &projection),
-            schema,
-            filters,
-            unsaid: Vec::new(),
-            probes: Vec::new(),
-            access,
-            hints: Arc::new(hints),
-            limit,
-            target: self.target,
-            size,
-            as_of: self.as_of,
-        })))
+        let scan = ScanExec::new(self.work(session, &projection, filters, limit)?);
+        let unhinted = self.unhinted.as_deref().filter(|_| scan.is_full());
+        let Some(unhinted) = unhinted else { return Ok(Arc::new(scan)) };
+        let instead = ScanExec::new(unhinted.work(session, &projection, filters, limit)?);
+        Ok(Arc::new(scan.or_else(&instead)))
     }
 }

@@ -143,6 +143,48 @@ impl RangeScan {
         Ok(more.await?)
     }
 
+    /// The same; `part`: where it is told what that took.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub(crate) async fn next_watched(
+        &mut self,
+        ctx: &Ctx,
+        out: &mut Entries,
+        part: Option<&SharedActual>,
+    ) -> Result<bool> {
+        let Some(part) = part else { return self.next_batch(ctx, out).await };
+        let (begun, before) = (PartBegun::again(part, ctx), self.pieces());
+        let more = self.next_batch(ctx, out).await?;
+        let rows = if more { out.rowids.len() as u64 } else { 0 };
+        begun.end_pieces(ctx, rows, self.pieces() - before);
+        Ok(more)
+    }
+
+    /// The same as [`RangeScan::next_count`]; `part`: where it is told what that took.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub(crate) async fn count_watched(
+        &mut self,
+        ctx: &Ctx,
+        part: Option<&SharedActual>,
+    ) -> Result<Option<u64>> {
+        let Some(part) = part else { return self.next_count(ctx).await };
+        let (begun, before) = (PartBegun::again(part, ctx), self.pieces());
+        let count = self.next_count(ctx).await?;
+        begun.end_pieces(ctx, count.unwrap_or(0), self.pieces() - before);
+        Ok(count)
+    }
+
+    /// How many pieces of bitmaps have been read.
+    pub(crate) fn pieces(&self) -> u64 {
+        match &self.0 {
+            Found::Index(scan) => scan.pieces(),
+            Found::Rows(_) => 0,
+        }
+    }
+
     /// How many the next entries are, a leaf's worth; `None`: the end.
     ///
     /// # Errors
@@ -285,7 +327,7 @@ pub async fn fetch(
 ///
 /// # Errors
 /// The kernel's.
-pub(crate) async fn unique_lookup(
+pub async fn unique_lookup(
     ctx: &Ctx,
     table: &TableDef,
     index: &IndexDef,
@@ -295,9 +337,9 @@ pub(crate) async fn unique_lookup(
     part: Option<&SharedActual>,
 ) -> Result<Option<Rowid>> {
     if let Some(part) = part {
-        let begun = PartBegun::new(part, ctx);
+        let begun = PartBegun::start(part, ctx);
         let found = table::index_rowid(ctx, index, key, snapshot).await?;
-        begun.end(ctx, usize::from(found.is_some()));
+        begun.end(ctx, u64::from(found.is_some()));
         let Some(rowid) = found else { return Ok(None) };
         if fetch(ctx, table, rowid, snapshot, row).await? {
             return Ok(Some(rowid));

@@ -13,7 +13,7 @@ use datafusion::execution::SendableRecordBatchStream;
 use datafusion::sql::sqlparser::ast::Statement as Ast;
 use futures::StreamExt;
 use kernel::row::Value;
-use observe::{Outcome, SharedCursor, Stat};
+use observe::{CursorKind, OpenCursor, Outcome, Stat};
 use query::{ColumnReader, PgColumn};
 use std::sync::Arc;
 
@@ -350,6 +350,7 @@ impl Session {
             after: false,
         };
         self.cursors.insert(declare.name.clone(), cursor);
+        self.note_cursor(CursorKind::Open, &declare.name, text, &plan);
         self.ctx.bump(Stat::OpenedCursorsCumulative, 1);
         self.note_open_cursors();
         Ok(Fetched::Complete("DECLARE CURSOR".to_owned()))
@@ -418,7 +419,6 @@ impl Session {
             hold: cursor.hold,
             scroll: cursor.scroll,
             created_us: cursor.created_us,
-            counted: cursor.plan.cursor.get().cloned(),
         };
         self.cursors.iter().map(row).collect()
     }
@@ -439,8 +439,23 @@ impl Session {
         }
     }
 
+    /// There is a cursor or named statement of this name, which others are to see.
+    pub(crate) fn note_cursor(
+        &self,
+        kind: CursorKind,
+        name: &str,
+        text: &Arc<str>,
+        plan: &Arc<Plan>,
+    ) {
+        let cursor = OpenCursor { text: text.clone(), of: plan.clone() };
+        self.ctx.session.open_cursors().add(kind, name, cursor);
+    }
+
     /// How many cursors there are now is told, and how many statements have names.
     pub(crate) fn note_open_cursors(&self) {
+        let told = self.ctx.session.open_cursors();
+        told.keep(CursorKind::Open, self.cursors.len(), |name| self.cursors.contains_key(name));
+        told.keep(CursorKind::Named, self.named.len(), |name| self.named.contains_key(name));
         let totals = self.ctx.session.totals();
         totals.set_gauge(Stat::OpenedCursorsCurrent, self.cursors.len() as u64);
         totals.set_gauge(Stat::CursorCacheCount, self.named.len() as u64);
@@ -480,6 +495,4 @@ pub(crate) struct CursorRow {
     pub(crate) scroll: bool,
     /// When it was declared, µs since 2000-01-01.
     pub(crate) created_us: i64,
-    /// What its fetches are counted under.
-    pub(crate) counted: Option<Arc<SharedCursor>>,
 }

@@ -33,6 +33,9 @@ const RESERVE_BYTES: usize = 256 << 10;
 /// Of what is left when a view is put in the place of its name: then its text is read and planned.
 const VIEW_ROOM_BYTES: usize = 1 << 20;
 
+/// Of what is left when a function or procedure is called: it reads and plans its statements.
+const CALL_ROOM_BYTES: usize = VIEW_ROOM_BYTES + RESERVE_BYTES;
+
 /// Statements below it use no more stack than is kept for all.
 const DEEP_WEIGHT: u32 = 200;
 
@@ -111,6 +114,20 @@ pub(crate) fn parser_limit() -> usize {
 /// 54001.
 pub(crate) fn check_room(reserve_bytes: usize) -> Result<()> {
     if room_bytes() < reserve_bytes.max(RESERVE_BYTES) { Err(too_deep()) } else { Ok(()) }
+}
+
+/// Whether one more function or procedure may be called.
+///
+/// # Errors
+/// 54001.
+pub(crate) fn check_calls() -> Result<()> {
+    if room_bytes() >= CALL_ROOM_BYTES {
+        return Ok(());
+    }
+    Err(exceeded(
+        "There are too many calls of functions and procedures within one another: does one call \
+         itself without an end?",
+    ))
 }
 
 fn keyword(token: &Token) -> Keyword {
@@ -411,10 +428,14 @@ pub(crate) fn check_views(all: Weight) -> Result<()> {
 }
 
 pub(crate) fn too_deep() -> PgError {
-    PgError::new("54001", "stack depth limit exceeded").with_hint(
+    exceeded(
         "The statement has too many operators or queries in one another; a list, as in IN (...) \
          or VALUES, may be as long as you like.",
     )
+}
+
+fn exceeded(hint: &str) -> PgError {
+    PgError::new("54001", "stack depth limit exceeded").with_hint(hint)
 }
 
 #[cfg(test)]
@@ -500,5 +521,13 @@ mod tests {
         };
         let thread = std::thread::Builder::new().stack_size(2 << 20).spawn(run).unwrap();
         thread.join().unwrap();
+    }
+
+    #[test]
+    fn calls_without_an_end_are_told_from_long_statements() {
+        let run = || check_calls().map_err(|error| error.hint.unwrap_or_default().into_string());
+        let thread = std::thread::Builder::new().stack_size(1 << 20).spawn(run).unwrap();
+        let hint = thread.join().unwrap().unwrap_err();
+        assert!(hint.starts_with("There are too many calls"), "{hint}");
     }
 }

@@ -25,7 +25,9 @@ use kernel::row::{
 use kernel::table::{self, Change, Held, LockWait};
 use kernel::txn::Snapshot;
 use query::cast::{CastMode, cast};
+use query::explain::PartBegun;
 use query::scalar::EvalContext;
+use query::store;
 use query::wire::{FormatEnv, to_text};
 use query::{ExecState, JoinKeys, Override, Scalar, SharedRows};
 use std::collections::BTreeSet;
@@ -294,7 +296,11 @@ impl Session {
         if !self.make_key(access, params, env)? {
             return Ok(None);
         }
+        let begun = self.measured_key().map(|part| PartBegun::start(&part, &self.ctx));
         let found = table::index_rowid(&self.ctx, &access.index, &self.key, snapshot).await?;
+        if let Some(begun) = begun {
+            begun.end(&self.ctx, u64::from(found.is_some()));
+        }
         let Some(rowid) = found else { return Ok(None) };
         let txn = self.transaction()?;
         // A row that the snapshot shows to be another than wanted is not waited for.
@@ -320,9 +326,17 @@ impl Session {
             return Ok(None);
         }
         let (table, index) = (&access.table, &access.index);
-        let found =
-            table::index_lookup(&self.ctx, table, index, &self.key, snapshot, &mut self.row).await;
-        let Some(rowid) = found? else { return Ok(None) };
+        let part = self.measured_key();
+        let (ctx, key, row) = (&self.ctx, &self.key, &mut self.row);
+        let found = match &part {
+            None => table::index_lookup(ctx, table, index, key, snapshot, row).await?,
+            part => {
+                let part = part.as_ref();
+                let found = store::unique_lookup(ctx, table, index, key, snapshot, row, part);
+                Box::pin(found).await?
+            }
+        };
+        let Some(rowid) = found else { return Ok(None) };
         if !access.key_is_all && !self.row_passes(access, params, env)? {
             return Ok(None);
         }
@@ -376,9 +390,9 @@ impl Session {
         env: &FormatEnv,
     ) -> Result<usize> {
         let mut snapshot = self.snapshot().await?;
-        let Some((rowid, mut held)) = self.take_row(access, &snapshot, params, env).await? else {
-            return Ok(0);
-        };
+        let taken = self.take_row(access, &snapshot, params, env).await?;
+        self.note_key_row(taken.is_some());
+        let Some((rowid, mut held)) = taken else { return Ok(0) };
         let (txn, wait, table) = (self.transaction()?, self.lock_wait(), &access.table);
         let mut new = Vec::with_capacity(self.row.len() + 8);
         loop {
@@ -419,9 +433,9 @@ impl Session {
         env: &FormatEnv,
     ) -> Result<usize> {
         let mut snapshot = self.snapshot().await?;
-        let Some((rowid, mut held)) = self.take_row(access, &snapshot, params, env).await? else {
-            return Ok(0);
-        };
+        let taken = self.take_row(access, &snapshot, params, env).await?;
+        self.note_key_row(taken.is_some());
+        let Some((rowid, mut held)) = taken else { return Ok(0) };
         let (txn, wait, table) = (self.transaction()?, self.lock_wait(), &access.table);
         loop {
             let (ctx, seen) = (&self.ctx, &self.row);
@@ -531,7 +545,7 @@ impl Session {
             parallel: false,
             calls: Some(self.row_calls.clone()),
         });
-        let mut stream = self.open_query(&plan.query, state).await?;
+        let mut stream = self.open_measured(&plan.query, state).await?;
         let mut count = 0usize;
         // A join may find a row several times; it is changed once.
         let mut done = BTreeSet::new();

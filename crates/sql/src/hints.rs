@@ -1,8 +1,9 @@
 //! Hints of the field: `select /*+ full(t) */ ..`.
 //!
-//! What it promises: those that say by what a table is read, and how many tasks help, are followed
-//! where they can be; others mean nothing here and are passed over, as the field passes over what
-//! it does not know. What it must never do: change what a statement means, or fail it.
+//! What it promises: those that say by what a table is read, how many tasks help, and that steps
+//! are to be measured, are followed where they can be; others mean nothing here and are passed
+//! over, as the field passes over what it does not know. What it must never do: change what a
+//! statement means, or fail it.
 
 use crate::bind::{ident_name, table_parts};
 use crate::dialect::OwnDialect;
@@ -24,6 +25,8 @@ pub(crate) struct Hints {
     tables: BTreeMap<(Option<String>, String), AccessHint>,
     /// Tasks that may help to read a table, if that is said.
     workers: Option<usize>,
+    /// Whether executions are to be measured step by step.
+    measure: bool,
 }
 
 /// The texts of a statement's hints, without what encloses them.
@@ -55,7 +58,8 @@ impl Hints {
         if !hints.access.is_empty() {
             let _ = ast.visit(&mut Named(&mut hints));
         }
-        (!hints.tables.is_empty() || hints.workers.is_some()).then_some(hints)
+        let says = !hints.tables.is_empty() || hints.workers.is_some() || hints.measure;
+        says.then_some(hints)
     }
 
     /// What is said of a table that the statement names so.
@@ -73,6 +77,11 @@ impl Hints {
 
     pub(crate) fn workers(&self) -> Option<usize> {
         self.workers
+    }
+
+    /// Whether what each step does is asked for.
+    pub(crate) fn measure(&self) -> bool {
+        self.measure
     }
 
     fn read(&mut self, text: &str) {
@@ -99,6 +108,7 @@ impl Hints {
         match name {
             "parallel" => self.workers = number().map(|n| n.saturating_sub(1).min(WORKERS_MAX)),
             "no_parallel" | "noparallel" => self.workers = Some(0),
+            "gather_plan_statistics" => self.measure = true,
             _ => {}
         }
         let Some((table, indexes)) = words.split_first() else { return };
@@ -162,7 +172,11 @@ mod tests {
         assert_eq!(hints.about(None, "s"), None, "S.b is no table here");
         let without = AccessHint::Without(vec!["t_a".to_owned(), "t_b".to_owned()]);
         assert_eq!(hints.about(None, "T"), Some(&without));
-        assert_eq!(hints.workers(), Some(3));
+        assert_eq!((hints.workers(), hints.measure()), (Some(3), false));
+        let text = "select /*+ GATHER_PLAN_STATISTICS full(x) */ 1 from t x";
+        let hints = of(text).expect("it has some");
+        assert!(hints.measure() && hints.about(None, "t") == Some(&AccessHint::Full));
+        assert!(of("select /*+ gather_plan_statistics */ 1").is_some_and(|all| all.measure()));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! What it promises: a sample a second while it gets a processor; who stands in a session's way is
 //! found out while the sample is taken. What it must never do: make a session wait.
 
+use crate::database::Database;
 use block::Dba;
 use env::Lane;
 use kernel::gcs::BlockedBy;
@@ -71,10 +72,26 @@ fn note_undo(instance: &Instance, seen: &[(Arc<SessionState>, Sample)]) {
     });
 }
 
-async fn sample(instance: &Instance, sampler: &mut Sampler) {
+/// Tells the samples how much their statements hold in temporary files.
+fn note_temporary(instance: &Arc<Instance>, seen: &mut [(Arc<SessionState>, Sample)]) {
+    // Where a client's session is, there are such files.
+    if seen.iter().all(|(_, sample)| sample.kind != SessionKind::User) {
+        return;
+    }
+    let Ok(database) = Database::of(instance) else { return };
+    for file in database.planner.temp_space().files() {
+        let whose = seen.iter_mut().find(|(_, sample)| u64::from(sample.sid) == file.sid);
+        if let Some((_, sample)) = whose {
+            sample.temp_bytes += file.bytes;
+        }
+    }
+}
+
+async fn sample(instance: &Arc<Instance>, sampler: &mut Sampler) {
     let observer = &instance.observer;
     let mut seen = sampler.look(observer);
     note_undo(instance, &seen);
+    note_temporary(instance, &mut seen);
     observer.metrics.note(observer);
     let blockers = match seen.iter().any(|(_, sample)| sample.event.is_some()) {
         true => instance.node.blockers().await,

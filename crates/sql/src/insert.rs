@@ -178,10 +178,14 @@ impl Session {
         let mut output = Output::new(plan.returning.as_ref(), params.clone(), encoder);
         let state = self.exec_state(params).await?;
         let snapshot = state.snapshot.clone();
-        let mut calculated = self.calculated(&plan.query, &state.params)?;
+        let mut calculated = match self.measuring {
+            // It has steps then.
+            Some(_) => None,
+            None => self.calculated(&plan.query, &state.params)?,
+        };
         let mut stream = match calculated {
             Some(_) => None,
-            None => Some(self.open_query(&plan.query, state.clone()).await?),
+            None => Some(self.open_measured(&plan.query, state.clone()).await?),
         };
         let (mut count, mut written) = (0usize, Written::default());
         let mut values: Vec<Value> = vec![Value::Null; table.columns.len()];

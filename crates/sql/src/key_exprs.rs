@@ -163,20 +163,6 @@ fn is_call(expr: &Expr) -> bool {
     )
 }
 
-/// 42601 for an expression that must have brackets around it and has none.
-pub(crate) fn check_brackets(expr: &Expr) -> Result<()> {
-    use datafusion::sql::sqlparser::ast::CastKind;
-    let near = match expr {
-        Expr::BinaryOp { op, .. } => op.to_string(),
-        Expr::Cast { kind: CastKind::DoubleColon, .. } => "::".to_owned(),
-        Expr::UnaryOp { op, .. } => op.to_string(),
-        Expr::Case { .. } => "case".to_owned(),
-        Expr::Value(value) => value.to_string(),
-        _ => return Ok(()),
-    };
-    Err(PgError::syntax(format!("syntax error at or near \"{near}\"")))
-}
-
 /// The expression in an index's key as definitions show it.
 pub(crate) fn shown(expr: &KeyExpr, short: bool) -> String {
     match parse_expr(&expr.text) {

@@ -42,6 +42,7 @@ mod key_exprs;
 mod lock_words;
 mod locking;
 mod log_on;
+mod measured;
 mod merge;
 mod named_types;
 mod notify;

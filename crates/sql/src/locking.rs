@@ -303,7 +303,7 @@ impl Session {
     ) -> Result<u64> {
         let snapshot = self.snapshot().await?;
         let state = self.exec_state(params.clone()).await?;
-        let mut stream = self.open_query(plan, state).await?;
+        let mut stream = self.open_measured(plan, state).await?;
         let mut sent = 0u64;
         'all: while sent < limit {
             let Some(batch) = self.next_batch(&mut stream).await else { break };
@@ -398,7 +398,7 @@ impl Session {
             calls: Some(self.row_calls.clone()),
         });
         let txn = self.transaction()?;
-        let mut stream = self.open_query(plan, state).await?;
+        let mut stream = self.open_measured(plan, state).await?;
         let (mut found, mut count) = (Vec::new(), 0);
         while count < wanted {
             let Some(batch) = self.next_batch(&mut stream).await else { break };

@@ -192,6 +192,7 @@ impl Session {
         }
         let workers = params.max_parallel_workers_per_gather().to_string();
         self.settings.begin_with("max_parallel_workers_per_gather", &workers)?;
+        self.settings.begin_with("statistics_level", params.statistics_level())?;
         self.note_context();
         Ok(())
     }

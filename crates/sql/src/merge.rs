@@ -352,7 +352,7 @@ impl Session {
         self.check_writable("MERGE")?;
         let state = self.exec_state(params.clone()).await?;
         let snapshot = state.snapshot.clone();
-        let mut stream = self.open_query(&plan.query, state).await?;
+        let mut stream = self.open_measured(&plan.query, state).await?;
         let (mut count, mut done) = (0usize, BTreeSet::new());
         while let Some(batch) = self.next_batch(&mut stream).await {
             let batch = batch?;

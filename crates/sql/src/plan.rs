@@ -97,12 +97,20 @@ pub(crate) struct Plan {
     pub(crate) returns_rows: bool,
     /// Whether it must be made anew for each execution: it holds rows of views.
     pub(crate) once: bool,
+    /// Whether it asks for being measured step by step in all executions.
+    pub(crate) measured: bool,
     /// See `trace::plan_hash`.
     pub(crate) hash: OnceLock<u32>,
     /// See `trace::plan_numbers`.
     pub(crate) number: OnceLock<u64>,
     /// What its executions are counted under; unset: they count as part of what runs it.
     pub(crate) cursor: OnceLock<Arc<SharedCursor>>,
+}
+
+impl observe::Counted for Plan {
+    fn counted(&self) -> Option<Arc<SharedCursor>> {
+        self.cursor.get().cloned()
+    }
 }
 
 impl Plan {

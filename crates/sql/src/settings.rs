@@ -94,6 +94,7 @@ const ACCEPTED: &[(&str, &str)] = &[
     ("temp_buffers", "8MB"),
     ("max_parallel_workers_per_gather", "2"),
     ("statement_timeout", "0"),
+    ("statistics_level", "typical"),
     ("lock_timeout", "0"),
     ("timezone", "UTC"),
     ("default_transaction_isolation", "read committed"),
@@ -148,6 +149,8 @@ pub(crate) struct Settings {
     pub(crate) idle_session_us: u64,
     /// `max_parallel_workers_per_gather`.
     pub(crate) workers: usize,
+    /// Whether all executions are measured step by step: `statistics_level`.
+    pub(crate) measures: bool,
     pub(crate) isolation: Isolation,
     pub(crate) read_only: bool,
     /// Schemas looked through for a name without one, as they were given: `$user` may be among
@@ -199,6 +202,17 @@ fn parse_workers(name: &str, value: &str) -> Result<usize> {
     })
 }
 
+/// Whether executions are measured step by step.
+fn parse_statistics_level(name: &str, value: &str) -> Result<bool> {
+    match value.trim().to_ascii_lowercase().as_str() {
+        "typical" => Ok(false),
+        "all" => Ok(true),
+        "basic" => Err(PgError::unsupported("statistics_level = basic")
+            .with_hint("What is counted costs too little to be switched off: TYPICAL, or ALL.")),
+        _ => Err(invalid_value(name, value).with_hint("Available values: typical, all.")),
+    }
+}
+
 /// The isolation level of a name.
 pub(crate) fn parse_isolation(text: &str) -> Result<Isolation> {
     match text.trim().to_ascii_lowercase().as_str() {
@@ -233,6 +247,7 @@ impl Settings {
             idle_in_transaction_us: 0,
             idle_session_us: 0,
             workers: 2,
+            measures: false,
             isolation: Isolation::ReadCommitted,
             read_only: false,
             search_path: vec!["$user".to_owned(), "public".to_owned()],
@@ -365,6 +380,7 @@ impl Settings {
             "idle_session_timeout" => self.idle_session_us = parse_duration_us(name, value)?,
             "default_transaction_isolation" => self.isolation = parse_isolation(value)?,
             "default_transaction_read_only" => self.read_only = query::cast::parse_bool(value)?,
+            "statistics_level" => self.measures = parse_statistics_level(name, value)?,
             "bytea_output" if value != "hex" => {
                 return Err(PgError::unsupported("bytea_output other than hex"));
             }

@@ -6,6 +6,7 @@
 //! session.
 
 use crate::counted::rows_of;
+use crate::measured::{Measured, Outer};
 use crate::parse::lift;
 use crate::plan::{Kind, Plan, Prepared, QueryPlan};
 use crate::plan_lines::plan_lines;
@@ -84,13 +85,13 @@ pub(crate) struct Parsing {
 pub(crate) struct Running {
     cursor: u32,
     mark: CallMark,
-    begun: CallMark,
     /// Its execution has been told: what follows is the fetch.
     fetching: bool,
     /// Hash value of its plan; 0: it is not made yet, or made for each run.
     plan: u32,
-    pub(crate) text: Arc<str>,
-    pub(crate) watched: Option<Arc<dyn ExecutionPlan>>,
+    text: Arc<str>,
+    /// What its steps have done, when that is to be told.
+    measured: Outer,
 }
 
 /// A statement of procedural code that is traced, and what runs it.
@@ -250,14 +251,6 @@ impl Session {
                     return Err(PgError::unsupported("timed_statistics = false"));
                 }
             }
-            "statistics_level" => match value.to_ascii_lowercase().as_str() {
-                "typical" | "all" => {}
-                "basic" => return Err(PgError::unsupported("statistics_level = basic")),
-                _ => {
-                    let text = format!("invalid value for parameter \"{name}\": \"{value}\"");
-                    return Err(PgError::new("22023", text));
-                }
-            },
             _ => return Ok(None),
         }
         Ok(Some(()))
@@ -272,6 +265,15 @@ impl Session {
         let identifier = self.trace_settings.identifier.clone();
         let request = TraceRequest { level, identifier, bytes_max };
         self.instance.observer.set_trace(&self.ctx.session, &request).map_err(no_place)
+    }
+
+    /// The file that the session's trace goes to, or would go to if it were traced.
+    pub(crate) fn trace_file_name(&self, prefix: &str) -> String {
+        self.ctx.session.trace_name().unwrap_or_else(|| {
+            let identifier = &self.trace_settings.identifier;
+            let more = if identifier.is_empty() { "" } else { "_" };
+            format!("{prefix}_ora_{}{more}{identifier}.trc", self.ctx.session.sid())
+        })
     }
 
     /// What was set about traces holds for one that runs.
@@ -338,8 +340,16 @@ impl Session {
                 let plan = plan_hash(&prepared.plan);
                 self.ctx.trace_call(Call::Parse, cursor, &mark, 0, plan);
             }
+            // What constants give is computed with the plan, but no fault of the text: that is
+            // parsed, and its execution fails.
+            Err(error) if is_of_values(error.code) => {
+                let parsed = self.ctx.trace_call(Call::Parse, cursor, &mark, 0, 0);
+                self.ctx.trace_call(Call::Exec, cursor, &parsed, 0, 0);
+                self.ctx.trace_error(cursor, error.code);
+            }
             Err(error) => {
-                self.ctx.trace_parse_error(&text, self.identity.role.0, error.code);
+                let role = self.identity.role.0;
+                self.ctx.trace_parse_error(Some(cursor), &text, role, error.code);
             }
         }
         self.ctx.trace_leave(cursor);
@@ -368,8 +378,7 @@ impl Session {
         }
         let mark = self.ctx.trace_mark();
         let plan = hash_before(&portal.prepared, fetching);
-        let begun = mark;
-        let running = Running { cursor, mark, begun, fetching, plan, text, watched: None };
+        let running = Running { cursor, mark, fetching, plan, text, measured: None };
         let outer = self.tracing.replace(Box::new(running));
         let done = self.fetch_untraced(portal, max_rows, sink).await;
         if let Some(running) = std::mem::replace(&mut self.tracing, outer) {
@@ -411,8 +420,7 @@ impl Session {
         let mark = self.ctx.trace_mark();
         let fetching = params.is_none();
         let plan = hash_before(prepared, fetching);
-        let begun = mark;
-        let running = Running { cursor, mark, begun, fetching, plan, text, watched: None };
+        let running = Running { cursor, mark, fetching, plan, text, measured: None };
         Some(TracedPart { cursor, outer: self.tracing.replace(Box::new(running)) })
     }
 
@@ -438,7 +446,7 @@ impl Session {
         max_rows: usize,
         done: &Result<Fetched>,
     ) {
-        let Running { cursor, mark, begun, fetching, plan, text, watched } = running;
+        let Running { cursor, mark, fetching, plan, text, measured } = running;
         let rows = done.as_ref().map_or(0, |fetched| rows_of(fetched, max_rows));
         let call = if *fetching { Call::Fetch } else { Call::Exec };
         // The run may have made the plan: before it there was no number for it.
@@ -446,14 +454,14 @@ impl Session {
             0 => plan_hash(&prepared.plan),
             known => known,
         };
-        let end = self.ctx.trace_call(call, *cursor, mark, rows, plan);
+        self.ctx.trace_call(call, *cursor, mark, rows, plan);
         if let Err(error) = done {
             self.ctx.trace_error(*cursor, error.code);
         }
-        if matches!(done, Ok(Fetched::Complete(_))) && self.ctx.trace_wants_plan(text, plan) {
-            let (elapsed_us, consistent, reads) = begun.used_until(&end);
-            let figures = format!("(cr={consistent} pr={reads} pw=0 time={elapsed_us} us)");
-            let lines = plan_lines(&prepared.plan, watched.as_ref(), rows, &figures);
+        if let Some(measured) = measured
+            && self.ctx.trace_wants_plan(text, plan)
+        {
+            let lines = plan_lines(measured);
             if !lines.is_empty() {
                 self.ctx.trace_plan(text, plan, &lines);
             }
@@ -499,13 +507,25 @@ impl Session {
         }
     }
 
-    /// Whether the steps of the query that runs now are to be watched. A plan that is still to be
-    /// made may be another than the last.
-    pub(crate) fn wants_watched(&self) -> bool {
-        self.tracing.as_ref().is_some_and(|running| {
-            running.watched.is_none() && self.ctx.trace_wants_plan(&running.text, running.plan)
-        })
+    /// Whether the steps of the traced statement are to be told. A plan that is still to be made
+    /// may be another than the last.
+    pub(crate) fn wants_traced_plan(&self) -> bool {
+        self.tracing
+            .as_ref()
+            .is_some_and(|running| self.ctx.trace_wants_plan(&running.text, running.plan))
     }
+
+    /// What the steps of the traced statement have done: they are told behind its call.
+    pub(crate) fn note_traced_steps(&mut self, measured: Box<Measured>) {
+        if let Some(running) = &mut self.tracing {
+            running.measured = Some(measured);
+        }
+    }
+}
+
+/// Whether an error is one of values and not of the text that has them (`data exception`).
+fn is_of_values(code: &str) -> bool {
+    code.starts_with("22")
 }
 
 /// The number of a statement's plan before a call. Further rows (`fetching`) come from the plan

@@ -2,7 +2,7 @@
 //!
 //! What it promises: the steps are those of `v$sql_plan` and of traces, in the same words. What it
 //! must never do: show the text of a statement to one who may not see it, or a figure that nobody
-//! has estimated.
+//! has estimated or measured.
 
 use crate::bind::ident_name;
 use crate::parse::Statement;
@@ -10,7 +10,7 @@ use crate::session::{Fetched, Session};
 use crate::{PgError, Result};
 use datafusion::sql::sqlparser::ast::{Expr, UtilityOption, Value as AstValue};
 use kernel::row::{ColType, TypeKind, Value};
-use observe::{CursorRow, PlanRow};
+use observe::{CursorRow, PlanFigures, PlanRow, StepFigures};
 
 /// Plans that a session keeps for `dbms_xplan.display`; the oldest go.
 const KEPT_MAX: usize = 50;
@@ -39,7 +39,16 @@ pub(crate) struct KeptPlan {
     /// As `set statement_id` has it.
     id: Option<String>,
     hash: u32,
+    /// When it was explained, in µs of the wall clock.
+    at_us: i64,
     rows: Vec<PlanRow>,
+}
+
+impl KeptPlan {
+    /// Its statement_id, when it was explained, and its steps.
+    pub(crate) fn shown(&self) -> (Option<&str>, i64, &[PlanRow]) {
+        (self.id.as_deref(), self.at_us, &self.rows)
+    }
 }
 
 /// What a function of the package shows.
@@ -64,6 +73,11 @@ impl Shown {
     }
 }
 
+/// Words of a format that stand for a whole.
+const WHOLE: [&str; 5] = ["BASIC", "TYPICAL", "SERIAL", "ALL", "ADVANCED"];
+/// Those that ask for what executions have done.
+const MEASURED: [&str; 5] = ["ALLSTATS", "IOSTATS", "MEMSTATS", "RUNSTATS_TOT", "RUNSTATS_LAST"];
+
 /// What is shown of each step beside its operation and name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(clippy::struct_excessive_bools)] // as the field's words have them
@@ -74,36 +88,51 @@ struct Format {
     predicate: bool,
     /// Figures of what has run were asked for.
     measured: bool,
+    /// Those of the last execution, not of all.
+    last: bool,
 }
 
 impl Format {
     /// # Errors
     /// 22023 for a word that the field has not.
     fn of(text: Option<&str>) -> Result<Format> {
-        let all = Format { rows: true, bytes: true, cost: true, predicate: true, measured: false };
-        let mut format = all;
         let words = text.unwrap_or("TYPICAL").to_uppercase();
-        for word in words.split([' ', ',']).filter(|word| !word.is_empty()) {
+        let words: Vec<&str> = words.split([' ', ',']).filter(|word| !word.is_empty()).collect();
+        // What was measured leaves out what is estimated beside rows, unless a whole is asked for.
+        let whole = words.iter().any(|word| WHOLE.contains(word));
+        let measures = |word: &&str| MEASURED.contains(&word.trim_start_matches(['+', '-']));
+        let bare = !whole && words.iter().any(measures);
+        let mut format = Format {
+            rows: true,
+            bytes: !bare,
+            cost: !bare,
+            predicate: true,
+            measured: false,
+            last: false,
+        };
+        for word in words {
             let (on, part) = match (word.strip_prefix('+'), word.strip_prefix('-')) {
                 (Some(part), _) => (true, part),
                 (_, Some(part)) => (false, part),
                 _ => (true, word),
             };
             match part {
-                "BASIC" => {
-                    format = Format { rows: false, bytes: false, cost: false, ..all };
-                    format.predicate = false;
+                _ if WHOLE.contains(&part) => {
+                    let all = part != "BASIC";
+                    (format.rows, format.bytes, format.cost) = (all, all, all);
+                    format.predicate = all;
                 }
-                "TYPICAL" | "SERIAL" | "ALL" | "ADVANCED" => format = all,
                 "ROWS" => format.rows = on,
                 "BYTES" => format.bytes = on,
                 "COST" => format.cost = on,
                 "PREDICATE" => format.predicate = on,
-                "ALLSTATS" | "IOSTATS" | "MEMSTATS" | "RUNSTATS_TOT" | "RUNSTATS_LAST" => {
+                _ if MEASURED.contains(&part) => {
                     format.measured = on;
+                    format.last |= part == "RUNSTATS_LAST";
                 }
+                "LAST" => format.last = on,
                 // Of what plans here have not, or always show.
-                "LAST" | "PARTITION" | "PARALLEL" | "PROJECTION" | "ALIAS" | "REMOTE" | "NOTE"
+                "PARTITION" | "PARALLEL" | "PROJECTION" | "ALIAS" | "REMOTE" | "NOTE"
                 | "OUTLINE" | "PEEKED_BINDS" | "HINT_REPORT" | "ADAPTIVE" | "REPORT" => {}
                 _ => {
                     let text = format!("DBMS_XPLAN: format {word} is not valid");
@@ -129,12 +158,60 @@ fn short(value: f64) -> String {
     format!("{left:.0}")
 }
 
+/// A count, shortened in the same way.
+#[allow(clippy::cast_precision_loss)] // shown with six digits at the most
+fn short_count(count: u64) -> String {
+    short(count as f64)
+}
+
+/// A time as the field has it, in hundredths of a second; what has begun counts.
+fn clock(us: u64) -> String {
+    let hundredths = us.div_ceil(10_000);
+    let (s, rest) = (hundredths / 100, hundredths % 100);
+    format!("{:02}:{:02}:{:02}.{rest:02}", s / 3600, s / 60 % 60, s % 60)
+}
+
 /// A column of the printed table.
 struct Column {
     head: &'static str,
     right: bool,
+    /// Without a blank at its left edge.
+    tight: bool,
     cells: Vec<String>,
 }
+
+/// A figure of what was measured, as its column shows it.
+type Cell = fn(&StepFigures) -> String;
+
+fn measured_column(told: &[Option<StepFigures>], head: &'static str, cell: Cell) -> Column {
+    let cells = told.iter().map(|step| step.as_ref().map(cell).unwrap_or_default());
+    Column { head, right: true, tight: false, cells: cells.collect() }
+}
+
+/// The columns of what each step did.
+fn measured_columns(told: &[Option<StepFigures>], estimated: Vec<Column>) -> Vec<Column> {
+    let mut all = vec![measured_column(told, "Starts", |step| short_count(step.starts))];
+    all.extend(estimated);
+    all.push(measured_column(told, "A-Rows", |step| short_count(step.rows)));
+    let time = measured_column(told, "   A-Time  ", |step| clock(step.elapsed_us));
+    all.push(Column { tight: true, ..time });
+    all.push(measured_column(told, "Buffers", |step| short_count(step.gets())));
+    // As the field has it: where nothing was read there is no column.
+    if told.iter().flatten().any(|step| step.reads > 0) {
+        all.push(measured_column(told, "Reads ", |step| short_count(step.reads)));
+    }
+    all
+}
+
+/// What the field says where figures are asked for that nobody has.
+const NOT_MEASURED: [&str; 6] = [
+    "",
+    "Note",
+    "-----",
+    "   - Warning: basic plan statistics not available. These are only collected when:",
+    "       * hint 'gather_plan_statistics' is used for the statement or",
+    "       * parameter 'statistics_level' is set to 'ALL', at session or system level",
+];
 
 /// Without the brackets round all of it.
 fn bare(text: &str) -> &str {
@@ -156,15 +233,26 @@ fn bare(text: &str) -> &str {
     inner
 }
 
-/// The steps as a table, and behind it what is known of each.
-fn printed(hash: u32, rows: &[PlanRow], format: Format) -> Vec<String> {
+/// What each step asks of its rows, under its number.
+fn predicates(told: &[Vec<String>]) -> Vec<String> {
+    let mut out = Vec::new();
+    if told.iter().any(|told| !told.is_empty()) {
+        let head = "Predicate Information (identified by operation id):";
+        out.extend([String::new(), head.to_owned(), "-".repeat(head.len()), String::new()]);
+    }
+    for (id, told) in told.iter().enumerate() {
+        for (at, one) in told.iter().enumerate() {
+            let number = if at == 0 { format!("{id:>4} -") } else { " ".repeat(6) };
+            out.push(format!("{number} {one}"));
+        }
+    }
+    out
+}
+
+/// The columns of the table behind the numbers of the steps.
+fn columns_of(rows: &[PlanRow], figures: Option<&PlanFigures>, format: Format) -> Vec<Column> {
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
     let number = |value: Option<f64>| value.map(short).unwrap_or_default();
-    let told = |row: &PlanRow| -> Vec<String> {
-        let all = [("access", &row.access), ("filter", &row.filter)];
-        let all = all.into_iter().filter(|_| format.predicate);
-        all.filter_map(|(word, text)| Some(format!("{word}({})", bare(text.as_ref()?)))).collect()
-    };
     let operation = |row: &PlanRow| {
         let words = format!("{} {}", row.operation, text(&row.option));
         format!("{}{}", " ".repeat(row.depth), words.trim_end())
@@ -172,31 +260,57 @@ fn printed(hash: u32, rows: &[PlanRow], format: Format) -> Vec<String> {
     let column = |head, right, cell: &dyn Fn(&PlanRow) -> String| Column {
         head,
         right,
+        tight: false,
         cells: rows.iter().map(cell).collect(),
     };
     let mut columns = vec![
         column("Operation", false, &operation),
         column("Name", false, &|row| text(&row.object)),
     ];
+    let (rows_head, bytes_head) =
+        if format.measured { ("E-Rows", "E-Bytes") } else { ("Rows ", "Bytes ") };
+    let mut estimated = Vec::new();
     if format.rows {
-        columns.push(column("Rows ", true, &|row| number(row.rows)));
+        estimated.push(column(rows_head, true, &|row| number(row.rows)));
     }
     if format.bytes {
-        columns.push(column("Bytes ", true, &|row| number(row.bytes)));
+        estimated.push(column(bytes_head, true, &|row| number(row.bytes)));
     }
     if format.cost {
-        columns.push(column("Cost ", true, &|row| number(row.cost)));
+        estimated.push(column("Cost ", true, &|row| number(row.cost)));
     }
+    columns.extend(match figures.filter(|_| format.measured) {
+        Some(all) if format.last => measured_columns(&all.last, estimated),
+        Some(all) => measured_columns(&all.all, estimated),
+        None => estimated,
+    });
+    columns
+}
+
+/// The steps as a table, and behind it what is known of each.
+fn printed(
+    hash: u32,
+    rows: &[PlanRow],
+    figures: Option<&PlanFigures>,
+    format: Format,
+) -> Vec<String> {
+    let told = |row: &PlanRow| -> Vec<String> {
+        let all = [("access", &row.access), ("filter", &row.filter)];
+        let all = all.into_iter().filter(|_| format.predicate);
+        all.filter_map(|(word, text)| Some(format!("{word}({})", bare(text.as_ref()?)))).collect()
+    };
+    let columns = columns_of(rows, figures, format);
     let line = |begin: String, id: Option<usize>| {
         let mut line = begin;
         for column in &columns {
             let longest = column.cells.iter().map(|cell| cell.chars().count()).max();
             let width = longest.unwrap_or(0).max(column.head.len());
             let cell = match id.map(|id| &column.cells[id]) {
-                None => format!(" {:<width$} |", column.head),
-                Some(cell) if column.right => format!(" {cell:>width$} |"),
-                Some(cell) => format!(" {cell:<width$} |"),
+                None => format!("{:<width$} |", column.head),
+                Some(cell) if column.right => format!("{cell:>width$} |"),
+                Some(cell) => format!("{cell:<width$} |"),
             };
+            line.push_str(if column.tight { "" } else { " " });
             line.push_str(&cell);
         }
         line
@@ -210,23 +324,9 @@ fn printed(hash: u32, rows: &[PlanRow], format: Format) -> Vec<String> {
         out.push(line(format!("|{star}{id:>3} |"), Some(id)));
     }
     out.push(rule);
-    let known: Vec<(usize, Vec<String>)> =
-        rows.iter().enumerate().map(|(id, row)| (id, told(row))).collect();
-    if known.iter().any(|(_, told)| !told.is_empty()) {
-        let head = "Predicate Information (identified by operation id):";
-        out.extend([String::new(), head.to_owned(), "-".repeat(head.len()), String::new()]);
-        for (id, told) in &known {
-            for (at, one) in told.iter().enumerate() {
-                let number = if at == 0 { format!("{id:>4} -") } else { " ".repeat(6) };
-                out.push(format!("{number} {one}"));
-            }
-        }
-    }
-    if format.measured {
-        out.extend(["", "Note", "-----"].map(str::to_owned));
-        out.push(
-            "   - what each step has done is measured by EXPLAIN ANALYZE and by traces".to_owned(),
-        );
+    out.extend(predicates(&rows.iter().map(told).collect::<Vec<_>>()));
+    if format.measured && figures.is_none() {
+        out.extend(NOT_MEASURED.map(str::to_owned));
     }
     out
 }
@@ -258,7 +358,7 @@ impl Session {
         if self.explained.len() == KEPT_MAX {
             self.explained.remove(0);
         }
-        self.explained.push(KeptPlan { id, hash, rows });
+        self.explained.push(KeptPlan { id, hash, at_us: self.ctx.env.wall_us(), rows });
         Ok(Fetched::Complete("EXPLAIN".to_owned()))
     }
 
@@ -286,7 +386,7 @@ impl Session {
         let mut newest = self.explained.iter().rev();
         let found = newest.find(|kept| id.is_none() || kept.id.as_deref() == id);
         Ok(match (found, id) {
-            (Some(kept), _) => printed(kept.hash, &kept.rows, format),
+            (Some(kept), _) => printed(kept.hash, &kept.rows, None, format),
             (None, Some(id)) => {
                 vec![format!("Error: this session has explained no plan with statement_id '{id}'")]
             }
@@ -338,7 +438,8 @@ impl Session {
                 continue;
             }
             let format = Format { predicate: format.predicate && seen, ..format };
-            lines.extend(printed(row.plan_hash, &row.plan, format));
+            let figures = row.plan_figures.as_deref();
+            lines.extend(printed(row.plan_hash, &row.plan, figures, format));
         }
         if lines.is_empty() {
             let child = child.map(|child| format!(", child number {child}")).unwrap_or_default();
@@ -379,7 +480,7 @@ mod tests {
         ];
         let format = Format::of(Some("typical -bytes")).unwrap();
         assert_eq!(
-            printed(7, &rows, format),
+            printed(7, &rows, None, format),
             [
                 "Plan hash value: 7",
                 "",
@@ -397,11 +498,61 @@ mod tests {
                 "       filter((a = 1) OR (c = ')'))",
             ]
         );
-        let basic = printed(7, &rows, Format::of(Some("BASIC")).unwrap());
+        let basic = printed(7, &rows, None, Format::of(Some("BASIC")).unwrap());
         assert_eq!(basic[3], "| Id  | Operation          | Name |");
         assert_eq!(basic.len(), 8);
         assert_eq!(bare("(a) AND (b)"), "(a) AND (b)");
         assert_eq!(Format::of(Some("nonsense")).unwrap_err().code, "22023");
+    }
+
+    fn measured() -> PlanFigures {
+        let step = |starts, rows, gets, reads, elapsed_us| {
+            let (consistent_gets, current_gets) = (gets, 0);
+            let all =
+                StepFigures { starts, rows, consistent_gets, current_gets, reads, elapsed_us };
+            Some(all)
+        };
+        let last = vec![step(1, 1, 31, 2, 15_000), step(1, 714, 31, 2, 9_999)];
+        let all = vec![step(2, 2, 62, 2, 3_723_456_789), None];
+        PlanFigures { executions: 2, last, all }
+    }
+
+    #[test]
+    fn what_was_measured_stands_beside_what_was_expected() {
+        let rows =
+            [row(0, "SELECT STATEMENT", None, None), row(1, "TABLE ACCESS", Some("E"), None)];
+        let told = |format: &str, figures: Option<&PlanFigures>| {
+            let printed = printed(7, &rows, figures, Format::of(Some(format)).unwrap());
+            printed[3..].iter().filter(|line| !line.starts_with("--")).cloned().collect::<Vec<_>>()
+        };
+        let figures = measured();
+        assert_eq!(
+            told("ALLSTATS LAST", Some(&figures)),
+            [
+                "| Id  | Operation          | Name | Starts | E-Rows | A-Rows |   A-Time   | \
+                 Buffers | Reads  |",
+                "|   0 | SELECT STATEMENT   |      |      1 |        |      1 |00:00:00.02 | \
+                 \x20    31 |      2 |",
+                "|   1 |  TABLE ACCESS FULL | E    |      1 |   123K |    714 |00:00:00.01 | \
+                 \x20    31 |      2 |",
+            ]
+        );
+        assert_eq!(
+            told("allstats -rows +cost", Some(&figures))[1..],
+            [
+                "|   0 | SELECT STATEMENT   |      |      2 |    12 |      2 |01:02:03.46 | \
+                 \x20    62 |      2 |",
+                "|   1 |  TABLE ACCESS FULL | E    |        |    12 |        |            | \
+                 \x20       |        |",
+            ]
+        );
+        let unknown = told("ALLSTATS LAST", None);
+        assert_eq!(unknown[0], "| Id  | Operation          | Name | E-Rows |");
+        assert_eq!(
+            unknown[3..],
+            NOT_MEASURED[..2].iter().chain(&NOT_MEASURED[3..]).copied().collect::<Vec<_>>()
+        );
+        assert!(told("ALLSTATS ALL", None)[0].ends_with("| E-Rows | E-Bytes | Cost  |"));
     }
 
     #[test]
@@ -410,5 +561,9 @@ mod tests {
         assert_eq!(short(100_000.0), "100K");
         assert_eq!(short(123_456_789.0), "123M");
         assert_eq!(short(9e20), "900000000T");
+        assert_eq!(
+            (short_count(123), clock(0), clock(1)),
+            ("123".to_owned(), "00:00:00.00".to_owned(), "00:00:00.01".to_owned())
+        );
     }
 }

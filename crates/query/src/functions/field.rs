@@ -146,6 +146,14 @@ fn ora_hash(a: &[Datum<'_>]) -> Result<Value> {
     Ok(Value::Int8(i64::from(low) % (highest + 1)))
 }
 
+/// `to_char(x)` of the field's statements: numbers are written as the field does.
+pub const FIELD_TO_CHAR: &str = "$to_char";
+
+pub(super) fn field_to_char(a: &[Datum<'_>]) -> Result<Value> {
+    let (v, scale) = numeric(&a[0])?;
+    Ok(Value::Text(number_text(v, scale).into()))
+}
+
 /// A number as text has no zeros behind its point that say nothing.
 fn to_char(a: &[Datum<'_>]) -> Result<Value> {
     let written = shown(&a[0]);
@@ -308,6 +316,7 @@ pub(super) const LINES: &[Line] = &[
     ("ora_hash(any, int8) ?int8", one(ora_hash)),
     ("$connect_by_level(bool, int4) ?int4", one(connect_by_level)),
     ("+to_char(any) text", one(to_char)),
+    ("+$to_char(any) text", one(to_char)),
     ("+to_number(text) numeric:15", one(to_number)),
     ("+to_number(numeric) numeric:first", one(|a| Ok(a[0].to_value()))),
 ];

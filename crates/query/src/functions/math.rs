@@ -546,6 +546,8 @@ pub(super) const LINES: &[Line] = &[
     ("$exact(float8) float8", one(|a| Ok(a[0].to_value()))),
     ("$exact(interval) interval", one(|a| Ok(a[0].to_value()))),
     ("$exact(text) numeric:15", one(super::field::to_number)),
+    ("$to_char(numeric) text", one(super::field::field_to_char)),
+    ("$to_char(text) text", one(|a| Ok(a[0].to_value()))),
     // What is rounded to digits behind the point: no digit of an exact number is lost.
     ("$decimal(int2) numeric:0", one(numeric_of)),
     ("$decimal(int4) numeric:0", one(numeric_of)),

@@ -90,5 +90,6 @@ fn one(index: &IndexDef, single: bool, condition: Option<String>) -> Sets {
         bitmap: index.kind == IndexKind::Bitmap,
         single,
         condition,
+        actual: None,
     }
 }

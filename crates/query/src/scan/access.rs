@@ -116,6 +116,22 @@ impl Access {
         table.indexes.iter().filter_map(offer).collect()
     }
 
+    /// What indexes that are on expressions as well offer by the columns before those.
+    pub(crate) fn offers_before_exprs(
+        table: &TableDef,
+        types: &[ColType],
+        filters: &[Scalar],
+    ) -> Vec<Access> {
+        // The place behind the columns is that of every expression: nothing is said of it.
+        let bounds = all_bounds(types.len() + 1, types, filters, &[]);
+        let whole = table.computed.iter().filter(|index| index.predicate.is_none());
+        let offer = |index: &Arc<IndexDef>| {
+            let places = plain(index).map(|place| place.min(types.len()));
+            Access::by_index(index, places, &bounds).map(|(_, access)| access)
+        };
+        whole.filter_map(offer).collect()
+    }
+
     /// The index by which rows are found, if it is one.
     #[must_use]
     pub fn index(&self) -> Option<&Arc<IndexDef>> {

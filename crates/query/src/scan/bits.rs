@@ -12,6 +12,7 @@ use super::run::{KeyValue, is_exact, key_value};
 use super::{BIT_ROWS, ENTRY_ROWS, LOOKUP_ROWS, SMALL_ROWS, ScanWork};
 use crate::error::Result;
 use crate::estimate::rows_kept;
+use crate::explain::{PartBegun, SharedActual};
 use crate::scalar::{CmpOp, EvalContext, Scalar};
 use crate::scan::Access;
 use crate::state::ExecState;
@@ -179,7 +180,8 @@ impl Bits {
         }
     }
 
-    fn indexes(&self) -> usize {
+    /// How many sets of indexes it has.
+    pub(super) fn indexes(&self) -> usize {
         let mut count = 0;
         self.each(&mut |_| count += 1);
         count
@@ -228,27 +230,33 @@ impl Bits {
         }
     }
 
-    /// The rows of the set, and whether it has no others; `None`: too many.
+    /// Takes its own out of the places where sets tell what they took, of which there may be none.
+    fn own<'a>(&self, told: &mut &'a [SharedActual]) -> &'a [SharedActual] {
+        let (own, others) = told.split_at(self.indexes().min(told.len()));
+        *told = others;
+        own
+    }
+
+    /// The rows of the set, and whether it has no others; `None`: too many. `told`: where each
+    /// index tells what reading it took, one after the other; none if nobody watches.
     pub(super) fn read<'a>(
         &'a self,
         work: &'a ScanWork,
         state: &'a ExecState,
+        told: &'a [SharedActual],
     ) -> BoxFuture<'a, Result<Option<(RowSet, bool)>>> {
         async move {
+            let (part, mut left) = (told.first(), told);
             match self {
-                Bits::One { index, op, value } => one(work, state, index, *op, value).await,
-                Bits::Null(index) => {
-                    let mut null = Vec::new();
-                    index.encode(0, &Datum::Null, &mut null);
-                    let bounds = (Bound::Included(&*null), Bound::Included(&*null));
-                    Ok(range(state, index, bounds).await?.map(|rows| (rows, true)))
-                }
-                Bits::Given(index) => with_value(state, index).await,
+                Bits::One { index, op, value } => one(work, (state, part), index, *op, value).await,
+                Bits::Null(index) => without_value((state, part), index).await,
+                Bits::Given(index) => with_value((state, part), index).await,
                 Bits::All(parts) => {
                     let mut all: Option<(RowSet, bool)> = None;
                     let mut whole = true;
                     for part in parts {
-                        let Some((rows, exact)) = part.read(work, state).await? else {
+                        let own = part.own(&mut left);
+                        let Some((rows, exact)) = part.read(work, state, own).await? else {
                             // The others may be few all the same.
                             whole = false;
                             continue;
@@ -266,7 +274,8 @@ impl Bits {
                 Bits::Any(parts) => {
                     let (mut all, mut all_exact) = (RowSet::new(), true);
                     for part in parts {
-                        let Some((rows, exact)) = part.read(work, state).await? else {
+                        let own = part.own(&mut left);
+                        let Some((rows, exact)) = part.read(work, state, own).await? else {
                             return Ok(None);
                         };
                         all |= rows;
@@ -278,7 +287,8 @@ impl Bits {
                     Ok(Some((all, all_exact)))
                 }
                 Bits::Minus(base, parts) => {
-                    let Some((mut rows, mut all_exact)) = base.read(work, state).await? else {
+                    let own = base.own(&mut left);
+                    let Some((mut rows, mut all_exact)) = base.read(work, state, own).await? else {
                         return Ok(None);
                     };
                     for part in parts {
@@ -291,7 +301,7 @@ impl Bits {
                         if rows.is_empty() {
                             break;
                         }
-                        match part.read(work, state).await? {
+                        match part.read(work, state, part.own(&mut left)).await? {
                             Some((gone, true)) => rows -= gone,
                             // Too large, or it may have others beside those meant.
                             _ => all_exact = false,
@@ -313,7 +323,17 @@ fn all_values() -> (Vec<u8>, Vec<u8>) {
     (begin, end)
 }
 
-async fn with_value(state: &ExecState, index: &IndexDef) -> Result<Option<(RowSet, bool)>> {
+/// What a set is read with, and where it is told what that took, if somebody watches.
+type Watched<'a> = (&'a ExecState, Option<&'a SharedActual>);
+
+async fn without_value(state: Watched<'_>, index: &IndexDef) -> Result<Option<(RowSet, bool)>> {
+    let mut null = Vec::new();
+    index.encode(0, &Datum::Null, &mut null);
+    let bounds = (Bound::Included(&*null), Bound::Included(&*null));
+    Ok(range(state, index, bounds).await?.map(|rows| (rows, true)))
+}
+
+async fn with_value(state: Watched<'_>, index: &IndexDef) -> Result<Option<(RowSet, bool)>> {
     let (first, last) = all_values();
     let bounds = (Bound::Included(&*first), Bound::Excluded(&*last));
     Ok(range(state, index, bounds).await?.map(|rows| (rows, true)))
@@ -321,11 +341,12 @@ async fn with_value(state: &ExecState, index: &IndexDef) -> Result<Option<(RowSe
 
 async fn one(
     work: &ScanWork,
-    state: &ExecState,
+    watched: Watched<'_>,
     index: &IndexDef,
     op: CmpOp,
     value: &Scalar,
 ) -> Result<Option<(RowSet, bool)>> {
+    let (state, _) = watched;
     let cx = EvalContext { row: None, params: &state.params, env: &state.env };
     let Some(column) = index.columns.first() else { return Ok(None) };
     let ty = index.part_type(&work.table, *column);
@@ -338,7 +359,7 @@ async fn one(
         KeyValue::Value(value) => index.encode(0, &value.as_datum(), &mut key),
         // A value that the column cannot have: all or none, which is left to the filters.
         KeyValue::None if op != CmpOp::Eq => {
-            return Ok(range(state, index, (first, last)).await?.map(|rows| (rows, false)));
+            return Ok(range(watched, index, (first, last)).await?.map(|rows| (rows, false)));
         }
         KeyValue::Null | KeyValue::None => return Ok(Some((RowSet::new(), true))),
     };
@@ -355,22 +376,22 @@ async fn one(
     };
     let (low, high) = if index.order(0).descending { (high, low) } else { (low, high) };
     let bounds = (low.unwrap_or(first), high.unwrap_or(last));
-    Ok(range(state, index, bounds).await?.map(|rows| (rows, exact)))
+    Ok(range(watched, index, bounds).await?.map(|rows| (rows, exact)))
 }
 
 async fn range(
-    state: &ExecState,
+    (state, part): Watched<'_>,
     index: &IndexDef,
     (from, to): (Bound<&[u8]>, Bound<&[u8]>),
 ) -> Result<Option<RowSet>> {
+    let begun = part.map(|part| PartBegun::start(part, &state.ctx));
     let mut scan = store::range_scan(&state.ctx, index, from, to, false, &state.snapshot);
     let mut rows = RowSet::new();
-    while scan.add_to(&state.ctx, &mut rows).await? {
-        if rows.len() > ROWS_MAX {
-            return Ok(None);
-        }
+    while rows.len() <= ROWS_MAX && scan.add_to(&state.ctx, &mut rows).await? {}
+    if let Some(begun) = begun {
+        begun.end_pieces(&state.ctx, rows.len(), scan.pieces());
     }
-    Ok(Some(rows))
+    Ok((rows.len() <= ROWS_MAX).then_some(rows))
 }
 
 impl fmt::Display for Bits {

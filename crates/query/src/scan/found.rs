@@ -41,7 +41,7 @@ impl Access {
     }
 
     /// Whether it finds one row at most.
-    pub(super) fn is_of_one(&self) -> bool {
+    pub(crate) fn is_of_one(&self) -> bool {
         matches!(self, Access::Range { index, equal, .. }
             if index.unique && equal.len() == index.columns.len())
     }
@@ -180,6 +180,7 @@ mod tests {
             target: false,
             size,
             as_of: None,
+            instead: None,
         }
     }
 

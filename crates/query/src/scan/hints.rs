@@ -6,7 +6,7 @@
 //! from elsewhere than the access.
 
 use super::run::is_exact;
-use super::{Access, ScanExec, ScanWork};
+use super::{Access, BIT_ROWS, LOOKUP_ROWS, ScanExec, ScanWork};
 use crate::bounds::shown;
 use crate::estimate::{OTHER, TableSize, selectivity};
 use crate::key_exprs::Computed;
@@ -20,7 +20,7 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::filter::{FilterExec, FilterExecBuilder};
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr, update_expr};
-use kernel::dict::{ColumnStats, IndexDef, TableDef, TableStats};
+use kernel::dict::{ColumnStats, IndexDef, IndexKind, TableDef, TableStats};
 use kernel::row::ColType;
 use std::sync::Arc;
 
@@ -219,6 +219,28 @@ impl ScanWork {
             && self.hints.above(condition).is_some_and(|hint| self.says_hint(hint))
             && self.is_certain()
     }
+
+    /// A full scan whose rows are only counted as one of the bitmaps of an index on expressions,
+    /// if those say all that is asked of the rows, the conditions above the scan among it, and are
+    /// less to read.
+    fn counted_by_bits(&self, conditions: &[Arc<dyn PhysicalExpr>]) -> Option<ScanWork> {
+        if !matches!(self.access, Access::Full) || self.hints.is_empty() {
+            return None;
+        }
+        let said: Vec<Scalar> = self.hints.all.iter().map(|hint| hint.condition.clone()).collect();
+        let computed = &self.hints.computed;
+        let access = Access::choose(&self.table, &self.types, &self.filters, &said, computed);
+        let index = access.index()?;
+        if index.kind != IndexKind::Bitmap || index.exprs.is_empty() {
+            return None;
+        }
+        let mut counting = ScanWork { access, sources: Vec::new(), ..self.clone() };
+        counting.settle();
+        let serves = counting.counts_rows() && conditions.iter().all(|one| counting.ensures(one));
+        let cost = LOOKUP_ROWS + counting.rows_found() * BIT_ROWS;
+        let sources = self.sources.clone();
+        (serves && cost < self.size.rows).then(|| ScanWork { sources, ..counting })
+    }
 }
 
 type Conditions = Vec<Arc<dyn PhysicalExpr>>;
@@ -292,7 +314,13 @@ impl PhysicalOptimizerRule for SaidFilters {
 /// What is left of a filter; `None`: all of it.
 fn left_of(filter: &FilterExec) -> DfResult<Option<Arc<dyn ExecutionPlan>>> {
     let Some((scan, on_rows)) = below(filter)? else { return Ok(None) };
-    let work = scan.work();
+    // What it costs to count rows was not known before no column but the conditions' was read.
+    let counts = filter.projection().as_deref().is_some_and(<[usize]>::is_empty)
+        && filter.fetch().is_none()
+        && filter.input().downcast_ref::<ScanExec>().is_some();
+    let by_bits = if counts { scan.work().counted_by_bits(&on_rows) } else { None };
+    let by_bits = by_bits.map(Arc::new);
+    let work = by_bits.as_ref().unwrap_or_else(|| scan.work());
     let conditions = split_conjunction(filter.predicate());
     let left: Conditions = conditions
         .iter()

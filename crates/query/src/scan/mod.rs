@@ -28,7 +28,7 @@ use crate::access_rules::LOOKUP_ROWS;
 use crate::arrow_rows::Source;
 use crate::error::PgError;
 use crate::estimate::{TableSize, rows_kept};
-use crate::explain::{Names, Parts, SharedActual};
+use crate::explain::{Names, Parts};
 use crate::gather::Share;
 use crate::implied::implies;
 use crate::scalar::Scalar;
@@ -41,7 +41,9 @@ use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::{DataFusionError, Result as DfResult};
 use datafusion::execution::TaskContext;
 use datafusion::physical_expr::expressions::Column;
-use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr, PhysicalSortExpr};
+use datafusion::physical_expr::{
+    AcrossPartitions, ConstExpr, EquivalenceProperties, PhysicalExpr, PhysicalSortExpr,
+};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, SchedulingType};
 use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
@@ -74,7 +76,7 @@ pub struct ScanExec {
     work: Arc<ScanWork>,
     properties: Arc<PlanProperties>,
     /// Where it is told what reading the index took, if somebody watches.
-    part: Option<SharedActual>,
+    parts: Option<Parts>,
 }
 
 /// What a scan reads and how.
@@ -98,6 +100,8 @@ pub(crate) struct ScanWork {
     pub(crate) size: TableSize,
     /// Of a table that is read as of an SCN of the past, the parameter that says which.
     pub(crate) as_of: Option<usize>,
+    /// How it is read if nothing comes of what is said of its indexes.
+    pub(crate) instead: Option<Arc<ScanWork>>,
 }
 
 /// Keys of a join that a column's values are looked for among.
@@ -177,7 +181,8 @@ impl ScanWork {
         let found = match &self.access {
             Access::Range { index, equal, .. } => {
                 let one = index.unique && equal.len() == index.columns.len();
-                index.exprs.is_empty() && !one
+                // Values of expressions are not read out of a tree's entries.
+                !one && (index.exprs.is_empty() || index.kind == IndexKind::Bitmap)
             }
             Access::Bits(_) => true,
             _ => false,
@@ -247,8 +252,23 @@ impl ScanWork {
 
     /// What the chosen index costs, if it is one on expressions.
     fn cost_by_expressions(&self) -> Option<f64> {
-        self.access.index().filter(|index| !index.exprs.is_empty())?;
-        Some(LOOKUP_ROWS + self.rows_found().max(1.0) * LOOKUP_ROWS)
+        let index = self.access.index().filter(|index| !index.exprs.is_empty())?;
+        let counted = || {
+            let mut settled = self.clone();
+            settled.settle();
+            settled.counts_rows()
+        };
+        let each = match index.kind == IndexKind::Bitmap && counted() {
+            true => BIT_ROWS,
+            false => LOOKUP_ROWS,
+        };
+        Some(LOOKUP_ROWS + self.rows_found().max(1.0) * each)
+    }
+
+    /// Finds out what the chosen access leaves to be looked at.
+    fn settle(&mut self) {
+        self.unsaid = self.access.unsaid(&self.table, &self.filters);
+        self.leave_out_hints();
     }
 
     /// Takes the smallest index that holds all that a full scan asks for, if reading it costs less.
@@ -300,6 +320,18 @@ impl ScanWork {
         self.limit.map_or(kept, |limit| kept.min(limit as f64))
     }
 
+    /// Output columns that have one value in all rows.
+    fn constants(&self) -> Vec<ConstExpr> {
+        let fixed = Access::equal_columns(&self.types, &self.filters);
+        let of_one = |(at, source): (usize, &Source)| {
+            let Source::Column(column) = source else { return None };
+            fixed.get(*column)?.as_ref()?;
+            let column = Arc::new(Column::new(self.schema.field(at).name(), at));
+            Some(ConstExpr::new(column, AcrossPartitions::Uniform(None)))
+        };
+        self.sources.iter().enumerate().filter_map(of_one).collect()
+    }
+
     /// The order in which rows come, as far as output columns show it.
     fn order(&self) -> Vec<PhysicalSortExpr> {
         let Access::Range { index, equal, backward, .. } = &self.access else { return Vec::new() };
@@ -339,12 +371,15 @@ impl ScanExec {
     }
 
     pub(crate) fn with_work(mut work: ScanWork) -> ScanExec {
-        work.unsaid = work.access.unsaid(&work.table, &work.filters);
-        work.leave_out_hints();
+        work.settle();
         let mut equivalence = EquivalenceProperties::new(work.schema.clone());
         let order = work.order();
         if !order.is_empty() {
             equivalence.add_ordering(order);
+        }
+        // Without this a sort by such a column would be put back.
+        if equivalence.add_constants(work.constants()).is_err() {
+            equivalence = EquivalenceProperties::new(work.schema.clone());
         }
         let properties = PlanProperties::new(
             equivalence,
@@ -353,21 +388,44 @@ impl ScanExec {
             Boundedness::Bounded,
         )
         .with_scheduling_type(SchedulingType::Cooperative);
-        ScanExec { work: Arc::new(work), properties: Arc::new(properties), part: None }
+        ScanExec { work: Arc::new(work), properties: Arc::new(properties), parts: None }
     }
 
     pub(crate) fn work(&self) -> &Arc<ScanWork> {
         &self.work
     }
 
-    /// The same, which tells what reading its index took; `None`: it reads not both an index and
-    /// the rows that it points to.
+    pub(crate) fn is_full(&self) -> bool {
+        matches!(self.work.access, Access::Full)
+    }
+
+    /// The same, which is to be read as another one if it stays a full scan.
+    pub(crate) fn or_else(self, other: &ScanExec) -> ScanExec {
+        let instead = Some(other.work.clone());
+        ScanExec::with_work(ScanWork { instead, ..(*self.work).clone() })
+    }
+
+    /// The scan that takes its place; `None`: it stays.
+    pub(crate) fn otherwise(&self) -> Option<ScanExec> {
+        let instead = self.work.instead.as_ref().filter(|_| self.is_full())?;
+        let limit = self.work.limit;
+        Some(ScanExec::with_work(ScanWork { limit, ..(**instead).clone() }))
+    }
+
+    /// The same, which tells what reading its indexes took; `None`: it reads not both an index and
+    /// the rows that it points to, or bits that it counts.
     pub(crate) fn watching_index(&self) -> Option<(ScanExec, Parts)> {
-        let index = self.work.access.index().filter(|_| self.work.only_index().is_none())?;
-        let parts = Parts::of_index(index.obj.0);
-        let (work, properties) = (self.work.clone(), self.properties.clone());
-        let scan = ScanExec { work, properties, part: Some(parts.index.clone()) };
-        Some((scan, parts))
+        let work = &self.work;
+        let parts = match &work.access {
+            Access::Bits(found) => Parts::of_sets(found.bits.indexes()),
+            access => {
+                let index = access.index()?;
+                let counts = index.kind == IndexKind::Bitmap && work.counts_rows();
+                (counts || work.only_index().is_none()).then(|| Parts::of_index(index.obj.0))?
+            }
+        };
+        let (work, properties) = (work.clone(), self.properties.clone());
+        Some((ScanExec { work, properties, parts: Some(parts.clone()) }, parts))
     }
 }
 
@@ -464,7 +522,7 @@ impl ExecutionPlan for ScanExec {
         let share = task.session_config().get_extension::<Share>();
         let share = share.filter(|share| share.is_of(&self.work.table));
         let run = ScanRun::batches(self.work.clone(), state).sharing(share);
-        let run = run.telling(self.part.clone()).within(task.memory_pool());
+        let run = run.telling(self.parts.clone()).within(task.memory_pool());
         let stream = futures::stream::try_unfold(run, |mut run| async move {
             match run.next_batch().await {
                 Ok(Some(batch)) => Ok(Some((batch, run))),

@@ -6,7 +6,7 @@ use super::{BATCH_BYTES, BATCH_ROWS, ROWS_PER_CHECK, ScanWork};
 use crate::arrow_rows::RowBatchBuilder;
 use crate::cast::{CastMode, cast};
 use crate::error::{PgError, Result};
-use crate::explain::{PartBegun, SharedActual};
+use crate::explain::{PartBegun, Parts};
 use crate::gather::Share;
 use crate::memory::scan_memory;
 use crate::scalar::{EvalContext, Scalar, item_count};
@@ -105,8 +105,8 @@ pub(crate) struct ScanRun<T> {
     share: Option<Arc<Share>>,
     /// Blocks read so far, of a shared scan.
     blocks: u64,
-    /// Where it tells what reading the index took.
-    part: Option<SharedActual>,
+    /// Where it tells what reading its indexes took.
+    parts: Option<Parts>,
     /// Of what its full scans take what they hold ahead, if it is a step of a statement.
     pool: Option<Arc<dyn MemoryPool>>,
 }
@@ -209,7 +209,7 @@ impl<T: Taker> ScanRun<T> {
             slots: Vec::new(),
             share: None,
             blocks: 0,
-            part: None,
+            parts: None,
             pool: None,
         }
     }
@@ -220,9 +220,9 @@ impl<T: Taker> ScanRun<T> {
         self
     }
 
-    /// The same, which tells there what reading its index takes.
-    pub(super) fn telling(mut self, part: Option<SharedActual>) -> ScanRun<T> {
-        self.part = part;
+    /// The same, which tells there what reading its indexes takes.
+    pub(super) fn telling(mut self, parts: Option<Parts>) -> ScanRun<T> {
+        self.parts = parts;
         self
     }
 
@@ -323,7 +323,8 @@ impl<T: Taker> ScanRun<T> {
             }
             Cursor::Range { scan, .. } if self.counts => {
                 if self.counted == 0 {
-                    let Some(rows) = scan.next_count(&state.ctx).await? else {
+                    let part = self.parts.as_ref().map(|parts| &parts.index);
+                    let Some(rows) = scan.count_watched(&state.ctx, part).await? else {
                         self.next_range();
                         return Ok(());
                     };
@@ -338,12 +339,8 @@ impl<T: Taker> ScanRun<T> {
             Cursor::Range { scan, batch, at, brought } => {
                 if *at == batch.rowids().len() {
                     (*at, *brought) = (0, 0);
-                    let part = self.part.as_ref().map(|part| PartBegun::new(part, &state.ctx));
-                    let more = scan.next_batch(&state.ctx, batch).await?;
-                    if let Some(part) = part {
-                        part.end(&state.ctx, if more { batch.rowids().len() } else { 0 });
-                    }
-                    if !more {
+                    let part = self.parts.as_ref().map(|parts| &parts.index);
+                    if !scan.next_watched(&state.ctx, batch, part).await? {
                         self.next_range();
                         return Ok(());
                     }
@@ -392,7 +389,8 @@ impl<T: Taker> ScanRun<T> {
                     self.cursor = Cursor::End;
                     return Ok(());
                 };
-                let (ctx, row, part) = (&state.ctx, &mut self.row, self.part.as_ref());
+                let (ctx, row) = (&state.ctx, &mut self.row);
+                let part = self.parts.as_ref().map(|parts| &parts.index);
                 let (table, snapshot) = (&work.table, &state.snapshot);
                 let found = store::unique_lookup(ctx, table, index, &key, snapshot, row, part);
                 if let Some(rowid) = found.await? {
@@ -435,6 +433,9 @@ impl<T: Taker> ScanRun<T> {
     fn open_range(&mut self, index: &IndexDef, from: Bound<&[u8]>, to: Bound<&[u8]>) {
         let state = &self.state;
         let scan = store::range_scan(&state.ctx, index, from, to, self.backward, &state.snapshot);
+        if let Some(parts) = &self.parts {
+            parts.index.lock().loops += 1;
+        }
         self.cursor = Cursor::Range {
             scan,
             batch: store::Entries::new(self.entries.is_some()),
@@ -496,7 +497,14 @@ impl<T: Taker> ScanRun<T> {
             }
             Access::Any { .. } => return Err(PgError::internal("alternatives of alternatives")),
             Access::Bits(found) => {
-                let Some((rows, exact)) = found.bits.read(&work, &state).await? else {
+                let parts = self.parts.as_ref();
+                let begun = parts.map(|parts| PartBegun::start(&parts.index, &state.ctx));
+                let told = parts.map_or(&[][..], |parts| &parts.sets[..]);
+                let read = found.bits.read(&work, &state, told).await?;
+                if let Some(begun) = begun {
+                    begun.end(&state.ctx, 0);
+                }
+                let Some((rows, exact)) = read else {
                     let scan = store::full_scan(&state.ctx, &work.table, &state.snapshot).await?;
                     self.cursor = self.full(scan);
                     return Ok(());

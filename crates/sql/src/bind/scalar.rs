@@ -393,11 +393,7 @@ impl<'a> ScalarBinder<'a> {
         let (Some(a), Some(b)) = bound else { return Ok(None) };
         let text = ColType::new(TypeKind::Text);
         let is_text = |t: &Typed| t.ty.is_none_or(|ty| ty.kind.is_text());
-        // A number beside the field's is written as the field does it, which is the planner's.
-        let is_number = |t: &Typed| t.ty.is_some_and(|ty| ty.kind == TypeKind::Numeric);
-        if (left.1 && is_number(&a)) || (right.1 && is_number(&b)) {
-            return Ok(None);
-        }
+        let (a, b) = (joined(a, left.1), joined(b, right.1));
         if (!is_text(&a) && !is_text(&b) && !left.1 && !right.1)
             || [&a, &b].iter().any(|t| {
                 t.ty.is_some_and(|ty| {
@@ -709,6 +705,22 @@ fn part_of(side: &Expr) -> Result<(Cow<'_, Expr>, bool)> {
         return Ok((Cow::Owned(inner), true));
     }
     Ok((Cow::Borrowed(side), false))
+}
+
+/// A side of `||`: a number that the field joins is written as it writes numbers.
+fn joined(side: Typed, by_the_field: bool) -> Typed {
+    let numeric = Some(TypeKind::Numeric);
+    if !by_the_field || side.ty.map(|ty| ty.kind) != numeric {
+        return side;
+    }
+    match query::functions::by_row::called(query::FIELD_TO_CHAR, &[numeric]) {
+        Some(called) => {
+            let scalar = Scalar::Call(called, vec![side.scalar]);
+            let scalar = fold(scalar.clone()).unwrap_or(scalar);
+            Typed { scalar, ty: Some(ColType::new(TypeKind::Text)) }
+        }
+        None => side,
+    }
 }
 
 fn fold(scalar: Scalar) -> Result<Scalar> {

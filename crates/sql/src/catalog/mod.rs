@@ -536,13 +536,16 @@ impl Session {
                 let columns = ["parsing_schema_name", "parsing_schema_id"];
                 Box::pin(self.name_schemas(columns, rows)).await?;
             }
-            "v$sql_plan" => Box::pin(self.name_plan_objects(rows)).await?,
+            "v$sql_plan" | "v$sql_plan_statistics_all" => {
+                Box::pin(self.name_plan_objects(rows)).await?;
+            }
             "v$transaction" => self.tell_start_times(rows),
+            "v$diag_info" => self.tell_trace_file(rows),
             _ => {}
         }
         self.hide_texts(view, rows).await?;
         // As the lists of users have them, with which these are joined.
-        for column in ["username", "oracle_username"] {
+        for column in ["username", "oracle_username", "user_name"] {
             rows.show(column, views::shown_text);
         }
         Ok(())
@@ -554,7 +557,8 @@ impl Session {
             "v$session" => (&["sql_text"], "username"),
             "v$sql" | "v$sqlarea" | "v$sqlstats" => (&["sql_text", "sql_fulltext"], "parsing_user"),
             "v$sqltext" => (&["sql_text"], "parsing_user"),
-            "v$sql_plan" => {
+            "v$open_cursor" => (&["sql_text"], "user_name"),
+            "v$sql_plan" | "v$sql_plan_statistics_all" => {
                 (&["access_predicates", "filter_predicates", "projection"], "parsing_user")
             }
             _ => return Ok(()),

@@ -38,7 +38,8 @@ pub(crate) enum Shape {
 pub(crate) const TEXTS: Shape = Shape::List(oid::TEXT_ARRAY);
 
 impl Shape {
-    fn col_type(self) -> ColType {
+    /// The type of its values.
+    pub(crate) fn col_type(self) -> ColType {
         if let Shape::List(oid) = self {
             let list = col_type_of_oid(oid).filter(|ty| ty.kind == TypeKind::Array);
             return list.unwrap_or(ColType::array_of(TypeKind::Text));
@@ -180,6 +181,12 @@ impl Rows {
         for row in &mut self.rows {
             row[at] = make(NamedRow { columns: &self.columns, row });
         }
+    }
+
+    /// Keeps the rows of which `keep` says so.
+    pub(crate) fn retain(&mut self, keep: impl Fn(NamedRow<'_>) -> bool) {
+        let columns = &self.columns;
+        self.rows.retain(|row| keep(NamedRow { columns, row }));
     }
 
     /// Keeps the rows whose `column` has this value, without that column.

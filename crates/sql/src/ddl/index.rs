@@ -416,7 +416,6 @@ fn key_parts(columns: &[ast::IndexColumn], names: &[String]) -> Result<(Vec<u16>
             expr = inner;
         }
         let Expr::Identifier(ident) = expr else {
-            key_exprs::check_brackets(&column.column.expr)?;
             let number = u16::try_from(exprs.len()).ok().filter(|at| *at < KEY_EXPR);
             let number = number.ok_or_else(|| PgError::new("54011", "too many columns"))?;
             out.push(KEY_EXPR + number);

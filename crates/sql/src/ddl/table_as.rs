@@ -114,6 +114,7 @@ impl Session {
             state: PortalState::Ready,
             taken: None,
             first_only: false,
+            measured: None,
         };
         let mut sink = NoRows::default();
         match self.run_inner(&plan, params, &mut portal, &mut sink).await? {

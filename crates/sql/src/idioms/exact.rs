@@ -1,7 +1,7 @@
 //! Operators and names that mean something else in the field: in its blocks and routines, and in
 //! statements that read `dual` or its views, `10 / 4` is 2.5, `||` takes NULL for an empty text and
-//! numbers on both sides, `substr(s, -3)` counts from the end, and `user` is written as the views
-//! show it.
+//! numbers on both sides, `to_char(0.5)` is `.5`, `substr(s, -3)` counts from the end, and `user`
+//! is written as the views show it.
 //!
 //! What it promises: a whole number on the left of a division becomes a numeric, a side of `||` a
 //! text unless one of them is an array, bytes or jsonb; anything else stays what it is. What it
@@ -102,6 +102,19 @@ fn with_numeric(expr: &mut Expr) {
     };
 }
 
+/// What `to_char(x)` writes, of which nothing says how.
+fn written_plainly(expr: &Expr) -> Option<Expr> {
+    let Expr::Function(function) = expr else { return None };
+    let FunctionArguments::List(list) = &function.args else { return None };
+    if plain_name(&function.name).as_deref() != Some("to_char") {
+        return None;
+    }
+    match &list.args[..] {
+        [FunctionArg::Unnamed(FunctionArgExpr::Expr(value))] => Some(value.clone()),
+        _ => None,
+    }
+}
+
 /// Whether there is something that the field means otherwise.
 pub(crate) fn differs(ast: &Ast) -> bool {
     struct Finder;
@@ -110,7 +123,7 @@ pub(crate) fn differs(ast: &Ast) -> bool {
 
         fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
             let own = is_division(expr) || is_joining(expr) || is_substr(expr);
-            match own || is_user(expr) || rounds(expr) {
+            match own || is_user(expr) || rounds(expr) || written_plainly(expr).is_some() {
                 true => ControlFlow::Break(()),
                 false => ControlFlow::Continue(()),
             }
@@ -308,6 +321,10 @@ impl VisitorMut for Divider {
             self.changed |= self.join(left) | self.join(right);
             return ControlFlow::Continue(());
         }
+        if let Some(value) = written_plainly(expr) {
+            *expr = call(query::FIELD_TO_CHAR, vec![value]);
+            self.changed = true;
+        }
         if is_user(expr)
             && let Some(shown) = shown_user()
         {
@@ -384,6 +401,8 @@ mod tests {
             ("select upper(1 || (b))", true, "SELECT upper(\"$part\"(1) || \"$part\"((b)))"),
             ("select $1 || b", false, "SELECT \"$part\"(CAST($1 AS TEXT)) || \"$part\"(b)"),
             ("select substr(a, -3, b)", true, "SELECT \"$substr\"(a, -3, b)"),
+            ("select to_char(a / 2)", true, "SELECT \"$to_char\"(\"$exact\"(a) / 2)"),
+            ("select to_char(a, '9')", true, "SELECT to_char(a, '9')"),
             (
                 "select substring(a, 3), substr(a from 2)",
                 true,

@@ -41,6 +41,10 @@ fn begins_block(tokens: &[TokenWithSpan]) -> bool {
     let mut words = tokens.iter().map(|t| &t.token).filter(|t| !is_space(t));
     let is = is_word;
     let Some(first) = words.next() else { return false };
+    // `<<label>>`, with which no statement of SQL begins.
+    if *first == Token::ShiftLeft {
+        return true;
+    }
     if is(first, "begin") {
         const SQL: [&str; 6] = ["transaction", "work", "isolation", "read", "not", "deferrable"];
         return words.next().is_some_and(|next| {

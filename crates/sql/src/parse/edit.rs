@@ -3,7 +3,7 @@
 //! What it promises: what is not touched stays where it stands, with its place in the text.
 
 use super::{Token, TokenWithSpan, is_space, is_word};
-use datafusion::sql::sqlparser::tokenizer::Whitespace;
+use datafusion::sql::sqlparser::tokenizer::{Span, Whitespace};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
@@ -189,4 +189,34 @@ pub(super) fn with_plain_texts(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithS
         }
     }
     tokens
+}
+
+/// `'x'||-1`, which PostgreSQL reads with one operator that it does not have: the field joins, and
+/// what is joined has a sign.
+pub(super) fn with_signs_apart(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let sign_of = |token: &Token| match token {
+        Token::CustomBinaryOperator(operator) => match operator.as_str() {
+            "||-" => Some(Token::Minus),
+            "||+" => Some(Token::Plus),
+            _ => None,
+        },
+        _ => None,
+    };
+    if !tokens.iter().any(|t| sign_of(&t.token).is_some()) {
+        return tokens;
+    }
+    let mut out = Vec::with_capacity(tokens.len() + 4);
+    for whole in tokens {
+        let Some(sign) = sign_of(&whole.token) else {
+            out.push(whole);
+            continue;
+        };
+        let Span { start, end } = whole.span;
+        let mut middle = start;
+        middle.column += 2;
+        let joins = Span { start, end: middle };
+        out.push(TokenWithSpan { token: Token::StringConcat, span: joins });
+        out.push(TokenWithSpan { token: sign, span: Span { start: middle, end } });
+    }
+    out
 }

@@ -281,7 +281,7 @@ pub fn split(text: &str) -> Result<Vec<Statement>> {
         PgError { position, ..PgError::syntax(error.message) }
     })?;
     let tokens = crate::signed_names::with_signed_names(tokens);
-    let tokens = edit::with_plain_texts(tokens);
+    let tokens = edit::with_signs_apart(edit::with_plain_texts(tokens));
     let mut out = Vec::new();
     let (mut from, mut i) = (0, 0);
     while i < tokens.len() {
@@ -423,7 +423,7 @@ fn parse_one(text: &str, tokens: &[TokenWithSpan]) -> Result<Statement> {
     crate::depth::weigh(tokens)?;
     let bitmap = storage::using_bitmap(tokens);
     let tokens = bitmap.as_deref().unwrap_or(tokens);
-    let reverse = storage::using_reverse(tokens);
+    let reverse = storage::using_reverse(tokens)?;
     let tokens = reverse.as_deref().unwrap_or(tokens);
     let plain = storage::without(tokens);
     let tokens = plain.as_deref().unwrap_or(tokens);

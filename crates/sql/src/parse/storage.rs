@@ -5,6 +5,8 @@
 //! What it must never do: hide a word that it does not know.
 
 use super::{Token, TokenWithSpan, is_space, is_word};
+use crate::{PgError, Result};
+use std::ops::Range;
 
 /// Words that a number or a name follows.
 const WITH_VALUE: [&str; 5] = ["tablespace", "pctfree", "pctused", "initrans", "maxtrans"];
@@ -58,7 +60,38 @@ pub(super) fn using_bitmap(tokens: &[TokenWithSpan]) -> Option<Vec<TokenWithSpan
 
 /// The tokens of `CREATE [UNIQUE] INDEX … ON table (…) … REVERSE` as `CREATE [UNIQUE] INDEX … ON
 /// table USING reverse (…) …`; `None`: another statement.
-pub(super) fn using_reverse(tokens: &[TokenWithSpan]) -> Option<Vec<TokenWithSpan>> {
+///
+/// # Errors
+/// 0A000 for keys that are in no tree, as those of bitmaps.
+pub(super) fn using_reverse(tokens: &[TokenWithSpan]) -> Result<Option<Vec<TokenWithSpan>>> {
+    let Some((found, method)) = turned(tokens) else { return Ok(None) };
+    let mut out = tokens.to_vec();
+    let span = tokens[found].span;
+    out.remove(found);
+    let words = [Token::make_keyword("USING"), Token::make_word(REVERSE, None)];
+    let words = words.into_iter().map(|token| TokenWithSpan { token, span });
+    let own = |at: &usize| {
+        let token = &tokens[*at].token;
+        !is_space(token) && !is_word(token, "using")
+    };
+    // As definitions are shown: it is a tree, all the same.
+    if let Some(name) = method.clone().find(own)
+        && !is_word(&tokens[name].token, "btree")
+    {
+        let name = tokens[name].token.to_string().to_lowercase();
+        let text = format!("access method \"{name}\" does not support REVERSE");
+        return Err(PgError::new("0A000", text).with_hint(
+            "REVERSE turns the keys of a tree round: leave it out, or make an index of the plain \
+             kind.",
+        ));
+    }
+    out.splice(method, words);
+    Ok(Some(out))
+}
+
+/// Where REVERSE stands behind the list of columns of a new index, and the place of its access
+/// method, before that list: it may have none yet.
+fn turned(tokens: &[TokenWithSpan]) -> Option<(usize, Range<usize>)> {
     let used: Vec<usize> = (0..tokens.len()).filter(|at| !is_space(&tokens[*at].token)).collect();
     let token = |at: usize| used.get(at).map(|i| &tokens[*i].token);
     let is = |at: usize, word: &str| token(at).is_some_and(|token| is_word(token, word));
@@ -85,18 +118,10 @@ pub(super) fn using_reverse(tokens: &[TokenWithSpan]) -> Option<Vec<TokenWithSpa
     while token(end) == Some(&Token::Period) {
         end += 2;
     }
-    let mut out = tokens.to_vec();
-    let span = tokens[used[found]].span;
-    out.remove(used[found]);
-    let words = [Token::make_keyword("USING"), Token::make_word(REVERSE, None)];
-    let words = words.into_iter().map(|token| TokenWithSpan { token, span });
-    // As definitions are shown: it is a tree, all the same.
-    let gone = match is(end, "using") && is(end + 1, "btree") {
-        true => used[end]..used[end + 1] + 1,
-        false => used[end]..used[end],
-    };
-    out.splice(gone, words);
-    Some(out)
+    let width = 2 * usize::from(is(end, "using"));
+    // Nothing may follow a name that a list is yet to follow.
+    let place = |at: usize| used.get(at).copied();
+    Some((place(found)?, place(end)?..place(end + width)?))
 }
 
 /// The tokens without these clauses; `None`: there are none.
@@ -182,6 +207,13 @@ mod tests {
         assert!(turned.is_ok());
         let turned = shown("create index i on t using btree (a, (b+1)) reverse where reverse > 1");
         assert_eq!(turned, shown("create index i on t using reverse (a, (b+1)) where reverse > 1"));
+        for text in [
+            "create bitmap index i on t (a) reverse",
+            "create bitmap index i on s.t (a) tablespace x reverse nologging",
+            "create index i on t using bitmap (a) reverse",
+        ] {
+            assert_eq!(shown(text), Err("0A000"), "{text}");
+        }
         assert_eq!(shown("create bitmap index i on"), Err("42601"));
         assert_eq!(shown("create bitmap table t (a int)"), Err("42601"));
         assert_eq!(shown("create table t (a int) tablespace"), Err("42601"));

@@ -93,9 +93,22 @@ const CONDITIONS: &[(&str, &[&str])] = &[
     ("undefined_table", &["42P01"]),
     ("unique_violation", &["23505"]),
     ("userenv_commitscn_error", &["22725"]),
-    ("value_error", &["22001", "22003", "22P02", "22004"]),
+    ("value_error", &["22001", "22003", CONVERSION, "22004"]),
     ("zero_divide", &["22012"]),
 ];
+
+/// What a text is that the field's code itself, and not its SQL, takes for a number that it is not.
+const CONVERSION: &str = "22018";
+
+/// An error of the field's code itself, whose conversions fail otherwise than those of SQL; one that
+/// came from further inside stays as it is.
+pub(super) fn of_code(error: PgError) -> PgError {
+    let inside = error.about.as_deref().is_some_and(|about| about.context.is_some());
+    match error.code == "22P02" && !inside {
+        true => PgError { code: CONVERSION, ..error },
+        false => error,
+    }
+}
 
 /// What the SQLSTATEs of a condition begin with; none: there is no such condition.
 pub(super) fn states_of(name: &str) -> &'static [&'static str] {
@@ -134,6 +147,91 @@ pub(super) fn told(error: &PgError) -> &str {
     given.map_or(error.message.as_str(), |(_, told)| told)
 }
 
+/// SQLSTATEs with the field's number. An exception that code gives one of these numbers has the
+/// first SQLSTATE that has it.
+const NUMBERS: &[(&str, i32)] = &[
+    ("02000", -6548),
+    ("07001", -1006),
+    ("08003", -1012),
+    ("0A000", -3001),
+    ("20000", -6592),
+    ("21000", -1427),
+    ("22001", -6502),
+    ("22003", -6502),
+    ("22004", -6502),
+    ("22007", -1861),
+    ("22008", -1847),
+    ("2200H", -8004),
+    ("22012", -1476),
+    (CONVERSION, -6502),
+    ("22410", -1410),
+    ("22504", -6504),
+    ("22530", -6530),
+    ("22531", -6531),
+    ("22532", -6532),
+    ("22533", -6533),
+    ("22725", -1725),
+    ("22P02", -1722),
+    ("23001", -2292),
+    ("23502", -1400),
+    ("23503", -2291),
+    ("23505", -1),
+    ("23514", -2290),
+    ("24000", -1001),
+    ("25006", -1456),
+    ("28000", -1017),
+    ("28P01", -1017),
+    ("34000", -1001),
+    ("39004", -30_625),
+    ("40001", -8177),
+    ("40P01", -60),
+    ("42501", -1031),
+    ("42601", -900),
+    ("42701", -957),
+    ("42702", -918),
+    ("42703", -904),
+    ("42704", -4043),
+    ("42710", -955),
+    ("42803", -979),
+    ("42804", -932),
+    ("42883", -904),
+    ("42P01", -942),
+    ("42P03", -6511),
+    ("42P07", -955),
+    ("53100", -1653),
+    ("53200", -6500),
+    ("55P03", -54),
+    ("57014", -1013),
+    ("72000", -1555),
+    ("P0001", 1),
+    ("P0002", 100),
+    ("P0003", -1422),
+    ("XX000", -600),
+    ("XX001", -600),
+];
+
+/// The SQLSTATE of an error that code raises by a number.
+fn state_of(number: i32) -> &'static str {
+    // That of a cancel would pass by OTHERS, and nothing is wrong inside.
+    let own = |state: &str| !matches!(state, "57014" | "XX000" | "XX001");
+    let found = NUMBERS.iter().find(|(state, known)| *known == number && own(state));
+    found.map_or("P0001", |(state, _)| *state)
+}
+
+/// An exception of the code's own as an error: with a number it is the error of the database that
+/// has the number, or one of the user's.
+pub(super) fn declared(name: &str, number: Option<i32>) -> PgError {
+    let own = || PgError::new("P0001", format!("exception \"{name}\""));
+    match number {
+        None => own(),
+        // Nothing is said with it.
+        Some(number) if GIVEN_NUMBERS.contains(&number) => {
+            own().with_detail(format!("{NUMBERED}{:05}: ", number.unsigned_abs()))
+        }
+        Some(number) => PgError::new(state_of(number), message_of(number)),
+    }
+}
+
 /// What the field's SQLCODE says for an error.
 pub(super) fn number_of(error: &PgError) -> i32 {
     sqlcode(error.code, &error.message, error.detail.as_deref(), false)
@@ -154,59 +252,14 @@ pub fn sqlcode(state: &str, message: &str, detail: Option<&str>, in_change: bool
     }
     let begins = |words: &str| message.starts_with(words);
     match state {
-        "02000" => -6548,
-        "08003" => -1012,
-        "22410" => -1410,
-        "22504" => -6504,
-        "22530" => -6530,
-        "22725" => -1725,
-        "39004" => -30_625,
-        "42P03" => -6511,
-        "23001" => -2292,
+        "07001" if begins("not all") => -1008,
         "23503" if begins("update or delete on") => -2292,
         "42701" if message.ends_with(" already exists") => -1430,
-        "42701" => -957,
         "55P03" if begins("canceling statement due to lock timeout") => -30_006,
-        "P0002" => 100,
-        "P0003" => -1422,
-        "23505" => -1,
-        "22012" => -1476,
-        "22P02" => -1722,
-        "22001" | "22003" | "22004" => -6502,
-        "23502" => -1400,
-        "23503" => -2291,
-        "23514" => -2290,
-        "40P01" => -60,
-        "42P01" => -942,
-        "55P03" => -54,
-        "P0001" => 1,
-        "22531" => -6531,
-        "22532" => -6532,
-        "22533" => -6533,
-        "53200" => -6500,
-        "0A000" => -3001,
-        "20000" => -6592,
-        "21000" => -1427,
-        "2200H" => -8004,
-        "22007" => -1861,
-        "22008" => -1847,
-        "24000" | "34000" => -1001,
-        "25006" => -1456,
-        "28000" | "28P01" => -1017,
-        "40001" => -8177,
-        "42501" => -1031,
-        "42601" => -900,
-        "42702" => -918,
-        "42703" | "42883" => -904,
-        "42704" => -4043,
-        "42803" => -979,
-        "42804" => -932,
-        "42P07" | "42710" => -955,
-        "53100" => -1653,
-        "57014" => -1013,
-        "72000" => -1555,
-        "XX000" | "XX001" => -600,
-        _ => -20_000,
+        _ => {
+            let known = NUMBERS.iter().find(|(known, _)| *known == state);
+            known.map_or(-20_000, |(_, number)| *number)
+        }
     }
 }
 
@@ -243,6 +296,8 @@ pub(super) fn message_of(number: i32) -> String {
         -955 => "name is already used by an existing object",
         -979 => "not a GROUP BY expression",
         -1001 => "invalid cursor",
+        -1006 => "bind variable does not exist",
+        -1008 => "not all variables bound",
         -1012 => "not logged on",
         -1013 => "user requested cancel of current operation",
         -1017 => "invalid username/password; logon denied",
@@ -303,5 +358,26 @@ mod tests {
         let long = "value too long for type character varying(3)";
         assert_eq!([false, true].map(|c| sqlcode("22001", long, None, c)), [-6502, -12_899]);
         assert_eq!(sqlcode("99999", "", None, true), -20_000);
+    }
+
+    #[test]
+    fn an_exception_with_a_number_is_the_error_that_has_it() {
+        let deadlock = declared("e", Some(-60));
+        assert_eq!((deadlock.code, number_of(&deadlock)), ("40P01", -60));
+        assert_eq!(told(&deadlock), "ORA-00060: deadlock detected while waiting for resource");
+        let own = declared("e", Some(-20_005));
+        assert_eq!((own.code, number_of(&own), told(&own)), ("P0001", -20_005, "ORA-20005: "));
+        let unknown = declared("e", Some(-2000));
+        assert_eq!((unknown.code, told(&unknown)), ("P0001", "ORA-02000"));
+        assert_eq!(declared("e", Some(-1013)).code, "P0001");
+        let plain = declared("e", None);
+        assert_eq!((number_of(&plain), told(&plain)), (1, "exception \"e\""));
+    }
+
+    #[test]
+    fn each_sqlstate_has_one_number() {
+        for pair in NUMBERS.windows(2) {
+            assert!(pair[0].0 < pair[1].0, "{pair:?}");
+        }
     }
 }

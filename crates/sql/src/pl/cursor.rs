@@ -6,7 +6,7 @@
 use super::exec::Source;
 use super::lex::Tok;
 use super::parse::{Name, Parser};
-use super::places::Place;
+use super::places::{Place, field_at};
 use super::run::{Flow, Machine};
 use super::tree::{CursorArg, CursorDef, CursorParam, Dialect, Into, Kind, Rows, Slot, Sql, Use};
 use crate::{PgError, Result};
@@ -154,9 +154,49 @@ impl Parser<'_> {
         Ok(using)
     }
 
+    /// Where FETCH goes: to the next row.
+    fn fetch_direction(&mut self) -> Result<()> {
+        const OTHERS: [&str; 7] =
+            ["prior", "first", "last", "absolute", "relative", "backward", "all"];
+        let counts = |tok: &Tok| match tok {
+            Tok::Number | Tok::Symbol("-") => true,
+            Tok::Word(word) => word == "all",
+            _ => false,
+        };
+        let refused = match self.tok() {
+            Tok::Word(word) if matches!(self.lookup(word), Some(Name::Cursor(_))) => return Ok(()),
+            Tok::Word(word) if OTHERS.contains(&word.as_str()) => word.to_uppercase(),
+            Tok::Word(word) if word == "forward" && counts(self.peek(1)) => {
+                "FORWARD with a number of rows".to_owned()
+            }
+            Tok::Word(word) if word == "next" || word == "forward" => {
+                self.advance();
+                return Ok(());
+            }
+            tok if counts(tok) => "with a number of rows".to_owned(),
+            _ => return Ok(()),
+        };
+        let hint = "Cursors of procedural code go forward, a row at a time.";
+        Err(self.unsupported(format!("FETCH {refused} in procedural code"), hint))
+    }
+
+    /// MOVE of a cursor of the code's own; one that SQL has declared is SQL's to move.
+    pub(super) fn refuse_move(&self) -> Result<()> {
+        let end = (0..).find(|ahead| matches!(self.peek(*ahead), Tok::Symbol(";") | Tok::End));
+        let last = end.and_then(|end| end.checked_sub(1)).map(|last| self.peek(last));
+        let Some(Tok::Word(name) | Tok::Quoted(name)) = last else { return Ok(()) };
+        match self.lookup(name) {
+            Some(Name::Cursor(_)) => {
+                let hint = "FETCH the rows that are to be passed over.";
+                Err(self.unsupported("MOVE in procedural code", hint))
+            }
+            _ => Ok(()),
+        }
+    }
+
     pub(super) fn fetch_statement(&mut self) -> Result<Kind> {
         self.expect("fetch")?;
-        let _ = self.word("next");
+        self.fetch_direction()?;
         let _ = self.word("from") || self.word("in");
         let cursor = self.cursor()?;
         let Some(mut into) = self.targets_clause()? else { return Err(self.near()) };
@@ -183,12 +223,11 @@ impl Parser<'_> {
 
     /// Whether an element of a variable gets a value here.
     pub(super) fn assigns_element(&self) -> bool {
-        let (Tok::Word(name) | Tok::Quoted(name)) = self.tok() else { return false };
-        if !matches!(self.peek(1), Tok::Symbol("[")) || self.lookup(name).is_none() {
+        let Some(len) = self.target_len().filter(|len| self.is_at(*len, "[")) else {
             return false;
-        }
+        };
         let mut open = 0_usize;
-        for ahead in 1.. {
+        for ahead in len.. {
             match self.peek(ahead) {
                 Tok::Symbol("[" | "(") => open += 1,
                 Tok::Symbol("]" | ")") => {
@@ -398,7 +437,14 @@ impl Machine<'_> {
         value: &Sql,
     ) -> Result<()> {
         let place = &self.places[target.slot];
-        let array = place.ty.filter(|ty| ty.element().is_some());
+        let ty = match &target.field {
+            Some(field) => {
+                let at = field_at(place, field)?;
+                place.record.as_ref().map(|record| record.types[at])
+            }
+            None => place.ty,
+        };
+        let array = ty.filter(|ty| ty.element().is_some());
         let element = array.and_then(ColType::element);
         let (Some(array), Some(element)) = (array, element) else {
             let text = format!("subscripted object \"{}\" is not an array", place.name);
@@ -410,7 +456,12 @@ impl Machine<'_> {
         };
         let (value, _) = self.eval(value).await?;
         let value = self.converted(&value, element)?;
-        let mut items = Self::elements(&self.places[target.slot].value)?.unwrap_or_default();
+        let place = &self.places[target.slot];
+        let held = match (&target.field, &place.record) {
+            (Some(field), Some(record)) => &record.values[field_at(place, field)?],
+            _ => &place.value,
+        };
+        let mut items = Self::elements(held)?.unwrap_or_default();
         let position = usize::try_from(at).ok().and_then(|at| at.checked_sub(1));
         let Some(position) = position.filter(|at| *at < ELEMENTS_MAX) else {
             return Err(PgError::new("2202E", "array subscript out of range"));

@@ -73,7 +73,6 @@ impl Machine<'_> {
             return self.settle_statement(mark, done).await;
         }
         let mut into = execute.into.clone();
-        let mut text = self.with_parameters(&text, !given.is_empty())?;
         let mut given = given;
         if !execute.outs.is_empty() {
             // Of a statement by itself only RETURNING gives something.
@@ -89,9 +88,8 @@ impl Machine<'_> {
             });
         }
         let returns = execute.returns || !execute.outs.is_empty();
-        if returns {
-            text = without_into(&text)?;
-        }
+        let text = if returns { without_into(&text)? } else { text };
+        let text = self.with_parameters(&text, given.len())?;
         let types: Vec<u32> = given.iter().map(|(_, ty)| parameter_type(Some(*ty))).collect();
         let values = given.into_iter().map(|(value, _)| value).collect();
         let source = Source::Dynamic { text: &text, types: &types, values };
@@ -111,8 +109,7 @@ impl Machine<'_> {
         }
         let (text, count) = bound(text)?;
         if count != given.len() {
-            let text = format!("the block has {count} bind variables, and USING {}", given.len());
-            return Err(PgError::new("42P02", text));
+            return Err(binds_differ("block", count, given.len()));
         }
         let program: Program = parse_bound(&text, count)?;
         let mut targets = Vec::with_capacity(execute.outs.len());
@@ -151,7 +148,7 @@ impl Machine<'_> {
     ) -> Result<(String, Vec<u32>, Vec<Value>)> {
         let text = self.text_of(text).await?;
         let given = self.given_values(using).await?;
-        let text = self.with_parameters(&text, !given.is_empty())?;
+        let text = self.with_parameters(&text, given.len())?;
         let types = given.iter().map(|(_, ty)| parameter_type(Some(*ty))).collect();
         Ok((text, types, given.into_iter().map(|(value, _)| value).collect()))
     }
@@ -172,13 +169,31 @@ impl Machine<'_> {
         Ok(given)
     }
 
-    /// The field's `:1` and `:name` as parameters, in the order in which they stand.
-    fn with_parameters(&self, text: &str, given: bool) -> Result<String> {
-        match self.dialect {
-            Dialect::Field if given => numbered(text),
-            _ => Ok(text.trim_end().trim_end_matches(';').to_owned()),
+    /// The field's `:1` and `:name` as parameters, in the order in which they stand, of which so many
+    /// get values.
+    fn with_parameters(&self, text: &str, given: usize) -> Result<String> {
+        let plain = || text.trim_end().trim_end_matches(';').to_owned();
+        if self.dialect == Dialect::Pg || (given == 0 && !text.contains(':')) {
+            return Ok(plain());
+        }
+        match numbered(text) {
+            Ok((text, count)) if count == given => Ok(text),
+            Ok((_, count)) => Err(binds_differ("statement", count, given)),
+            // What is wrong with it is told as of any other statement.
+            Err(_) if given == 0 => Ok(plain()),
+            Err(error) => Err(error),
         }
     }
+}
+
+/// USING gives fewer or more values than there are bind variables.
+fn binds_differ(of: &str, count: usize, given: usize) -> PgError {
+    let wrong = match given < count {
+        true => "not all variables bound",
+        false => "bind variable does not exist",
+    };
+    let text = format!("{wrong}: the {of} has {count} bind variables, and USING gives {given}");
+    PgError::new("07001", text)
 }
 
 /// Whether a text is a block of the field's.
@@ -214,14 +229,24 @@ fn bound(text: &str) -> Result<(String, usize)> {
     Ok((out, names.len()))
 }
 
-/// `:1` and `:name` as parameters, in the order in which they stand.
-fn numbered(text: &str) -> Result<String> {
+/// `:1` and `:name` as parameters, in the order in which they stand; how many.
+fn numbered(text: &str) -> Result<(String, usize)> {
     let words = tokens(text)?;
     let (mut out, mut copied, mut count) = (String::new(), 0, 0);
-    for pair in words.windows(2) {
+    // Brackets around.
+    let mut open = 0_usize;
+    for (at, pair) in words.windows(2).enumerate() {
         let [colon, name] = pair else { continue };
+        match colon.tok {
+            Tok::Symbol("[") => open += 1,
+            Tok::Symbol("]") => open = open.saturating_sub(1),
+            _ => {}
+        }
         let named = matches!(name.tok, Tok::Word(_) | Tok::Number) && colon.end == name.at;
-        if colon.tok == Tok::Symbol(":") && named {
+        let before = at.checked_sub(1).map(|at| &words[at].tok);
+        // `a[1:2]` is a part of an array.
+        let parts = open > 0 && !matches!(before, Some(Tok::Symbol("[")));
+        if colon.tok == Tok::Symbol(":") && named && !parts {
             count += 1;
             out.push_str(&text[copied..colon.at]);
             out.push_str(&format!("${count}"));
@@ -229,7 +254,7 @@ fn numbered(text: &str) -> Result<String> {
         }
     }
     out.push_str(&text[copied..]);
-    Ok(out.trim_end().trim_end_matches(';').to_owned())
+    Ok((out.trim_end().trim_end_matches(';').to_owned(), count))
 }
 
 /// A statement of EXECUTE IMMEDIATE without the INTO of its RETURNING.

@@ -1,5 +1,6 @@
 //! SQL inside procedural code: planned once, run with the values of variables.
 
+use super::conditions::of_code;
 use super::names::ALL_FIELDS;
 use super::places::{Record, field_at};
 use super::run::{Machine, type_of};
@@ -16,6 +17,7 @@ use crate::{PgError, Result};
 use datafusion::sql::sqlparser::ast::Statement as Ast;
 use kernel::row::{ColType, TypeKind, Value};
 use observe::Stat;
+use query::cast::{CastMode, cast};
 use query::scalar::EvalContext;
 use query::types::{PgType, col_type_of_oid};
 use query::wire::FormatEnv;
@@ -340,8 +342,9 @@ impl Machine<'_> {
         if values.iter().zip(wanted).all(|(value, ty)| same(value, ty)) {
             return Ok(values);
         }
-        let each = values.iter().zip(wanted).map(|(value, ty)| self.converted(value, *ty));
-        each.collect()
+        let env = self.session.format_env();
+        let each = values.iter().zip(wanted);
+        each.map(|(value, ty)| cast(&value.as_datum(), *ty, CastMode::Assignment, &env)).collect()
     }
 
     /// A statement with its values.
@@ -358,6 +361,14 @@ impl Machine<'_> {
 
     /// The value of an expression, and its type.
     pub(super) async fn eval(&mut self, sql: &Sql) -> Result<(Value, ColType)> {
+        let done = self.eval_as_sql(sql).await;
+        match self.dialect {
+            Dialect::Field => done.map_err(of_code),
+            Dialect::Pg => done,
+        }
+    }
+
+    async fn eval_as_sql(&mut self, sql: &Sql) -> Result<(Value, ColType)> {
         // A variable by itself, or a constant.
         if let [used] = &sql.uses[..]
             && sql.text == "$1"
@@ -391,7 +402,9 @@ impl Machine<'_> {
             return Ok((one.eval(&cx)?.into_value(), ty));
         }
         let mark = self.mark_of_statement();
+        let outer = std::mem::replace(&mut self.session.in_expression, true);
         let done = self.run_whole(&prepared, values).await;
+        self.session.in_expression = outer;
         let (rows, _) = self.settle_statement(mark, done).await?;
         if rows.len() > 1 {
             return Err(PgError::new("21000", "query returned more than one row"));
@@ -465,6 +478,11 @@ impl Machine<'_> {
         let tells = matches!(source, Source::Static(_));
         let (planned, values) = self.bound(source).await?;
         let Planned { prepared, names, columns } = planned;
+        if let Some(into) = into.filter(|into| !into.bulk && prepared.plan.returns_rows)
+            && self.dialect == Dialect::Field
+        {
+            self.check_targets(&into.targets, columns.len())?;
+        }
         let (mut rows, count) = match prepared.plan.returns_rows && is_query {
             true => self.run_some(&prepared, values, into.is_some()).await?,
             false => {
@@ -619,6 +637,7 @@ pub(crate) fn portal_of(prepared: Arc<Prepared>, taken: &TakenRows) -> Portal {
         state: PortalState::Ready,
         taken: Some(taken.clone()),
         first_only: false,
+        measured: None,
     }
 }
 

@@ -17,9 +17,6 @@ use futures::FutureExt;
 use futures::future::LocalBoxFuture;
 use kernel::row::{ColType, TypeKind, Value};
 
-/// Stack that a call takes before it meets the next one.
-const CALL_BYTES: usize = 128 << 10;
-
 impl Parser<'_> {
     /// `procedure p ..` or `function f ..` among declarations.
     pub(super) fn declare_routine(&mut self) -> Result<()> {
@@ -272,7 +269,7 @@ impl Machine<'_> {
         call: &'a Call,
     ) -> LocalBoxFuture<'a, Result<Option<Place>>> {
         async move {
-            crate::depth::check_room(CALL_BYTES)?;
+            crate::depth::check_calls()?;
             self.session.ctx.check_interrupt()?;
             let routines = self.routines.clone();
             let routine = &routines[call.routine];

@@ -275,3 +275,22 @@ impl Machine<'_> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::pl::block_len;
+
+    #[test]
+    fn what_does_not_exist_is_told_where_it_stands() {
+        let text = "begin\ndbms_output.put_line('a');\ndbms_output.put_lin('x');\n\
+                    dbms_output.put_line('b');\nend;";
+        let error = block_len(text).unwrap_err();
+        assert_eq!((error.code, error.position), ("42883", Some(34)));
+        let context = error.about.and_then(|about| about.context);
+        assert_eq!(context.as_deref(), Some("line 3 of the block"));
+        // What stands behind a statement is told where it is.
+        let error = block_len("begin\nnull;\n\n);\nend;").unwrap_err();
+        let context = error.about.and_then(|about| about.context);
+        assert_eq!(context.as_deref(), Some("line 4 of the block"));
+    }
+}

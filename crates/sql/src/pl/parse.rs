@@ -54,6 +54,8 @@ pub(super) struct Parser<'a> {
     pub(super) at: usize,
     /// Where line 1 begins.
     pub(super) first: usize,
+    /// The word that the statement or declaration at hand begins with.
+    pub(super) begun: usize,
     pub(super) dialect: Dialect,
     scopes: Vec<Scope>,
     slots: usize,
@@ -249,6 +251,7 @@ impl<'a> Parser<'a> {
             tokens: without_sys(tokens(text)?),
             at: 0,
             first: 0,
+            begun: 0,
             dialect,
             scopes: vec![Scope::default()],
             slots: FIXED_SLOTS,
@@ -420,7 +423,12 @@ impl<'a> Parser<'a> {
     }
 
     pub(super) fn line(&self) -> u32 {
-        line_of(&self.text[self.first..], self.tokens[self.at].at.saturating_sub(self.first))
+        self.line_at(self.at)
+    }
+
+    /// The line of a word.
+    fn line_at(&self, at: usize) -> u32 {
+        line_of(&self.text[self.first..], self.tokens[at].at.saturating_sub(self.first))
     }
 
     /// A syntax error at the word at hand.
@@ -433,16 +441,24 @@ impl<'a> Parser<'a> {
         // The end is where the last word ends.
         let last = self.at.checked_sub(1).filter(|_| token.tok == Tok::End);
         let at = last.map_or(token.at, |last| self.tokens[last].end);
-        PgError { position: position_of(self.text, at), ..self.error("42601", text) }
+        let error = self.in_line(self.line(), PgError::new("42601", text));
+        PgError { position: position_of(self.text, at), ..error }
     }
 
-    /// An error with the line at hand, and the position of what it names if that stands there or
-    /// was just read.
-    pub(super) fn error(&self, code: &'static str, text: impl Into<String>) -> PgError {
-        let mut error = PgError::new(code, text);
-        let line = self.line();
+    fn in_line(&self, line: u32, mut error: PgError) -> PgError {
         error.about.get_or_insert_default().context = Some(format!("line {line} of the block"));
-        error.position = self.named_at(&error.message).and_then(|at| position_of(self.text, at));
+        error
+    }
+
+    /// An error with its line, and the position of what it names if that stands at the word at hand
+    /// or was just read. One of a statement that has been read to its `;` is where that begins.
+    pub(super) fn error(&self, code: &'static str, text: impl Into<String>) -> PgError {
+        let ended = matches!(self.tokens[self.at.saturating_sub(1)].tok, Tok::Symbol(";"));
+        let begun = (self.begun < self.at && ended).then_some(self.begun);
+        let error = PgError::new(code, text);
+        let mut error = self.in_line(self.line_at(begun.unwrap_or(self.at)), error);
+        let place = self.named_at(&error.message).or(begun.map(|at| self.tokens[at].at));
+        error.position = place.and_then(|at| position_of(self.text, at));
         error
     }
 
@@ -619,6 +635,7 @@ impl<'a> Parser<'a> {
         if declares {
             while !self.is("begin") {
                 if !self.word("declare") {
+                    self.begun = self.at;
                     self.declaration(&mut variables)?;
                     if let Some(error) = self.failed.take() {
                         return Err(error);
@@ -626,6 +643,7 @@ impl<'a> Parser<'a> {
                 }
             }
         }
+        self.begun = self.at;
         self.check_bodies()?;
         self.expect("begin")?;
         let body = self.statements_until(&["end", "exception"])?;

@@ -187,6 +187,34 @@ impl Machine<'_> {
         Ok(())
     }
 
+    /// A row of the field's language has as many columns as there is to give values to.
+    pub(super) fn check_targets(&self, targets: &[Use], columns: usize) -> Result<()> {
+        let taken = match targets {
+            [only] => self.columns_taken(only)?,
+            all => Some(all.len()),
+        };
+        match taken.filter(|taken| *taken != columns) {
+            None => Ok(()),
+            Some(taken) => {
+                let text = format!("the statement gives {columns} columns, and INTO takes {taken}");
+                Err(PgError::new("42804", text))
+            }
+        }
+    }
+
+    /// How many columns a variable takes by itself; `None`: as many as there are.
+    fn columns_taken(&self, target: &Use) -> Result<Option<usize>> {
+        Ok(match (target.access.as_deref(), &self.places[target.slot].record) {
+            (Some(Access::Element { indexes, field: None }), _) => {
+                (!self.element_is_record(target.slot, indexes.len())?).then_some(1)
+            }
+            (None, Some(record)) if target.field.is_none() => {
+                record.fixed.then_some(record.names.len())
+            }
+            _ => Some(1),
+        })
+    }
+
     /// Gives a row to variables, or to a record.
     pub(super) fn take_row(
         &mut self,

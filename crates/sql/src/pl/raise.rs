@@ -1,6 +1,6 @@
 //! Errors and messages of procedural code.
 
-use super::conditions::{GIVEN_NUMBERS, code_of, told, with_number};
+use super::conditions::{GIVEN_NUMBERS, code_of, declared, told, with_number};
 use super::lex::Tok;
 use super::parse::{Name, Parser};
 use super::run::Machine;
@@ -161,7 +161,7 @@ impl Machine<'_> {
     }
 
     pub(super) async fn raise(&mut self, raise: &Raise) -> Result<()> {
-        let mut own = None;
+        let (mut own, mut number) = (None, None);
         let mut error = match &raise.what {
             Raised::Again => {
                 let text = "RAISE without parameters cannot be used outside an exception handler";
@@ -191,7 +191,8 @@ impl Machine<'_> {
             Raised::State(code, text) => PgError::new(kept(code)?, text),
             Raised::Own(id, name) => {
                 own = Some(*id);
-                PgError::new("P0001", format!("exception \"{name}\""))
+                number = self.number_given(*id);
+                declared(name, number)
             }
         };
         for (name, value) in &raise.options {
@@ -222,7 +223,7 @@ impl Machine<'_> {
         }
         let severity = match raise.level {
             Level::Exception => {
-                self.own = own;
+                (self.own, self.number) = (own, number);
                 return Err(error);
             }
             // Nobody is told of these.

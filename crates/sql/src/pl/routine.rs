@@ -4,6 +4,7 @@
 //! for each session. What it must never do: use a stack that is not there; recursion without an end
 //! is an error.
 
+use super::conditions::of_code;
 use super::exec::{Ready, Source};
 use super::parse::{Argument, Around, Returning, parse_routine, parse_sql};
 use super::run::Machine;
@@ -17,9 +18,6 @@ use query::cast::{CastMode, cast, kind_of};
 use query::row_calls::RowCalls;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// Stack that a call takes before it meets the next one, and what is kept for what stands below.
-const CALL_BYTES: usize = 128 << 10;
 
 /// Routines whose plans a session keeps.
 const KEPT_MAX: usize = 200;
@@ -134,7 +132,7 @@ impl Session {
                 false => vec![vec![Value::Null; columns.len()]],
             });
         }
-        crate::depth::check_room(CALL_BYTES)?;
+        crate::depth::check_calls()?;
         self.ctx.check_interrupt()?;
         let program = program_of(def)?;
         let ready = self.routine_plans.take(def.obj.0, &program);
@@ -146,11 +144,13 @@ impl Session {
         let calls = std::mem::replace(&mut self.row_calls, calls);
         let called = std::mem::replace(&mut self.called, called);
         self.blocks_that_hold += usize::from(holds);
+        let in_expression = std::mem::take(&mut self.in_expression);
         let outer_code = self.ctx.session.enter_code(def.obj.0);
         let mut machine = Machine::new(self, &program, ready);
         let done = Box::pin(machine.run_body(def, args, columns, &program)).await;
         let ready = std::mem::take(&mut machine.ready);
         self.blocks_that_hold -= usize::from(holds);
+        self.in_expression = in_expression;
         self.ctx.session.leave_code(outer_code);
         (self.running, self.parts) = (running, parts);
         (self.row_calls, self.called) = (calls, called);
@@ -215,7 +215,11 @@ impl Machine<'_> {
         if value.is_null() || (kind_of(&value.as_datum()) == Some(ty.kind) && ty.modifier == -1) {
             return Ok(value);
         }
-        cast(&value.as_datum(), ty, mode, &self.session.format_env())
+        let done = cast(&value.as_datum(), ty, mode, &self.session.format_env());
+        match self.dialect {
+            Dialect::Field => done.map_err(of_code),
+            Dialect::Pg => done,
+        }
     }
 
     /// One more row of the result, each value as its column wants it.
@@ -303,7 +307,9 @@ impl Machine<'_> {
         if let Some(query) = query
             && !self.session.is_procedure(name).await?
         {
+            let outer = std::mem::replace(&mut self.session.in_expression, true);
             let done = self.run_sql(Source::Static(query), None, true).await;
+            self.session.in_expression = outer;
             return match self.dialect {
                 Dialect::Field => done.map_err(|error| no_procedure(error, query, name)),
                 Dialect::Pg => done,

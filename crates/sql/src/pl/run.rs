@@ -1,7 +1,7 @@
 //! Runs procedural code.
 
 use super::collections::Item;
-use super::conditions::{number_in_change, number_of, told};
+use super::conditions::{number_in_change, number_of, of_code, told};
 use super::exec::{Cursor, Ready, Source};
 use super::parse::parse;
 use super::places::{Place, Record, null_not_allowed};
@@ -239,6 +239,12 @@ impl<'s> Machine<'s> {
         Ok(())
     }
 
+    /// The number that the code has given an exception of its own.
+    pub(super) fn number_given(&self, exception: usize) -> Option<i32> {
+        let given = self.numbers.iter().rev().find(|(known, _)| *known == exception);
+        given.map(|(_, number)| *number)
+    }
+
     fn handler_of<'b>(&self, block: &'b Block, error: &PgError) -> Option<&'b Handler> {
         // The session ends, or is asked to stop: no OTHERS holds that.
         if error.severity == Severity::Fatal {
@@ -248,9 +254,11 @@ impl<'s> Machine<'s> {
             let number = self.number.or_else(|| Some(number_of(error)));
             self.numbers.iter().any(|(known, n)| known == id && Some(*n) == number)
         };
+        // One without a number is no error that the database knows.
+        let is_unknown = self.own.is_some() && self.number.is_none();
         let meets = |condition: &Condition| match condition {
             Condition::Others => !matches!(error.code, "57014" | "P0004"),
-            Condition::State(begin) => self.own.is_none() && error.code.starts_with(begin.as_str()),
+            Condition::State(begin) => !is_unknown && error.code.starts_with(begin.as_str()),
             Condition::Own(id) => self.own == Some(*id) || numbered(id),
         };
         block.handlers.iter().find(|handler| handler.conditions.iter().any(meets))
@@ -394,7 +402,10 @@ impl<'s> Machine<'s> {
                                  instead.",
                             ));
                     }
-                    self.run_sql(Source::Static(sql), into.as_ref(), *is_query).await?;
+                    let outer = std::mem::replace(&mut self.session.in_expression, *perform);
+                    let done = self.run_sql(Source::Static(sql), into.as_ref(), *is_query).await;
+                    self.session.in_expression = outer;
+                    done?;
                 }
                 Kind::Execute(execute) => self.execute(execute).await?,
                 Kind::Raise(raise) => self.raise(raise).await?,
@@ -589,8 +600,22 @@ impl<'s> Machine<'s> {
         }
     }
 
+    /// A value as a variable of a type takes it.
     pub(super) fn converted(&self, value: &Value, ty: ColType) -> Result<Value> {
-        cast(&value.as_datum(), ty, CastMode::Assignment, &self.session.format_env())
+        let done = cast(&value.as_datum(), ty, CastMode::Assignment, &self.session.format_env());
+        if self.dialect == Dialect::Pg {
+            return done;
+        }
+        let done = done.map_err(of_code)?;
+        // PostgreSQL cuts blanks that are too many, also where it assigns.
+        let is_cut = match (value, &done) {
+            (Value::Text(from), Value::Text(to)) => to.len() < from.len(),
+            _ => false,
+        };
+        match is_cut && ty.kind == TypeKind::Varchar {
+            true => Err(PgError::new("22001", format!("value too long for type {ty}"))),
+            false => Ok(done),
+        }
     }
 
     pub(super) fn set_found(&mut self, found: bool) {

@@ -44,6 +44,7 @@ impl Parser<'_> {
 
     fn statement(&mut self) -> Result<Statement> {
         let line = self.line();
+        self.begun = self.at;
         self.deeper()?;
         let label = self.label()?;
         let kind = self.statement_kind(label.clone())?;
@@ -64,7 +65,11 @@ impl Parser<'_> {
         if self.dialect == Dialect::Field && label.is_none() {
             match self.lookup(&first) {
                 Some(Name::Collection(_)) => return self.collection_statement(),
-                Some(Name::Routine(_)) => return self.local_call_statement(),
+                _ if self.names_collection(&first) => return self.collection_statement(),
+                // `procedure.variable` is none of its calls.
+                Some(Name::Routine(_)) if !self.is_at(1, ".") => {
+                    return self.local_call_statement();
+                }
                 _ => {}
             }
         }
@@ -157,6 +162,10 @@ impl Parser<'_> {
             word if is_reserved(word) => Err(self.near()),
             _ if self.is_assignment() => self.assignment(),
             _ if self.assigns_element() => self.element_assignment(),
+            "move" => {
+                self.refuse_move()?;
+                self.sql_statement()
+            }
             "dbms_output" | "dbms_lock" | "dbms_random" | "raise_application_error" => {
                 self.procedure(&first)
             }
@@ -173,16 +182,42 @@ impl Parser<'_> {
         }
     }
 
+    /// Of how many words the name of a variable, or of a field of one, is that stands here; that of
+    /// its block may come first.
+    pub(super) fn target_len(&self) -> Option<usize> {
+        let name = |ahead: usize| match self.peek(ahead) {
+            Tok::Word(name) | Tok::Quoted(name) => Some(name.as_str()),
+            _ => None,
+        };
+        let first = name(0)?;
+        let found = self.lookup(first);
+        if !self.is_at(1, ".") {
+            return found.map(|_| 1);
+        }
+        let second = name(2)?;
+        if matches!(found, Some(Name::Record(_))) {
+            return Some(3);
+        }
+        match self.lookup_in(first, second) {
+            Some(Name::Record(_)) if self.is_at(3, ".") => name(4).map(|_| 5),
+            Some(_) => Some(3),
+            None => found.map(|_| 3),
+        }
+    }
+
     /// Whether a variable, or a field of one, and `:=` or `=` come next.
     fn is_assignment(&self) -> bool {
-        let assigns = |tok: &Tok| matches!(tok, Tok::Symbol(":=" | "="));
-        let (Tok::Word(name) | Tok::Quoted(name)) = self.tok() else { return false };
-        match self.peek(1) {
-            Tok::Symbol(".") => self.lookup(name).is_some() && assigns(self.peek(3)),
-            Tok::Symbol(":=") => true,
-            Tok::Symbol("=") => self.lookup(name).is_some(),
-            _ => false,
+        let assigns = |ahead: usize| matches!(self.peek(ahead), Tok::Symbol(":=" | "="));
+        match self.target_len() {
+            Some(len) => assigns(len),
+            None => self.is_at(1, ":="),
         }
+    }
+
+    /// Whether what the block with this label calls so is a collection.
+    fn names_collection(&self, label: &str) -> bool {
+        let (Tok::Word(name) | Tok::Quoted(name)) = self.peek(2) else { return false };
+        self.is_at(1, ".") && matches!(self.lookup_in(label, name), Some(Name::Collection(_)))
     }
 
     /// A variable, a field of a record or an element that gets a value.

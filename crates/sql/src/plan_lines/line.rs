@@ -5,7 +5,9 @@
 
 use super::bitmaps;
 use query::explain::{Inner, Object, Operation, Operator, Step};
-use std::fmt;
+
+/// What the reading of a bitmap index is called.
+pub(super) const BITMAP_INDEX: &str = "BITMAP INDEX";
 
 /// A line of a plan: an operation, its option, and what it is of; the last two may be empty.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -19,22 +21,6 @@ impl Line {
     pub(super) fn new(name: &'static str, option: &'static str, object: &str) -> Line {
         Line { name, option, object: object.to_uppercase() }
     }
-}
-
-impl fmt::Display for Line {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name)?;
-        for word in [self.option, &*self.object].into_iter().filter(|word| !word.is_empty()) {
-            write!(f, " {word}")?;
-        }
-        Ok(())
-    }
-}
-
-/// Lines that are each the input of the one before, as one: `A (B (C))`.
-pub(super) fn together(lines: &[Line]) -> String {
-    let all: Vec<String> = lines.iter().map(ToString::to_string).collect();
-    all.join(" (") + &")".repeat(lines.len().saturating_sub(1))
 }
 
 /// An operator's lines.

@@ -2,6 +2,7 @@
 
 mod bare_calls;
 mod beside;
+mod held;
 mod modify;
 mod through;
 
@@ -14,7 +15,6 @@ pub(crate) use through::{VIEW_CHECK, shown_columns};
 
 use crate::access::{ReadBy, Target};
 use crate::bind::{Binder, Params, References, SessionFn, ident_name, shown_name};
-use crate::cache::PlanKey;
 use crate::ddl::is_select_into;
 use crate::encode::column_of;
 use crate::hints::{self, Hints};
@@ -31,22 +31,12 @@ use datafusion::sql::sqlparser::ast::{
 };
 use kernel::dict::{self, Privileges, TableDef};
 use kernel::row::{ColType, TypeKind};
-use observe::Stat;
 use query::types::{col_type_of_oid, oid};
 use query::{PgColumn, Relation, TableSet, TableSize};
 use std::sync::{Arc, OnceLock};
 
 /// Blocks from which on tasks help to read a table: PostgreSQL's `min_parallel_table_scan_size`.
 const PARALLEL_BLOCKS_MIN: u32 = 1_024;
-
-/// Whether a statement may have a literal like `'now'`, which is read when it is planned.
-fn names_the_clock(text: &str) -> bool {
-    const WORDS: [&str; 4] = ["now", "today", "tomorrow", "yesterday"];
-    text.split('\'').skip(1).any(|part| {
-        let word = part.trim();
-        WORDS.iter().any(|known| known.eq_ignore_ascii_case(word))
-    })
-}
 
 /// Which statements are counted by themselves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -68,78 +58,6 @@ pub(crate) struct Planned {
 }
 
 impl Session {
-    /// The plan of a statement, from the cache if it is there and current.
-    pub(crate) async fn plan_for(
-        &mut self,
-        statement: &Statement,
-        declared: &[u32],
-    ) -> Result<Arc<Plan>> {
-        self.plan_counted(statement, declared, Counted::Always).await
-    }
-
-    /// The same; whether the statement is one that is counted.
-    pub(crate) async fn plan_counted(
-        &mut self,
-        statement: &Statement,
-        declared: &[u32],
-        counted: Counted,
-    ) -> Result<Arc<Plan>> {
-        self.ctx.bump(Stat::ParseCountTotal, 1);
-        let text = &statement.text;
-        let cached = matches!(&statement.parsed, Parsed::Sql(ast)
-        if matches!(
-            **ast,
-            Ast::Query(_) | Ast::Insert(_) | Ast::Update(_) | Ast::Delete(_) | Ast::Merge(_)
-        ));
-        if !cached {
-            let plan = Box::pin(self.make_plan(statement, declared)).await?;
-            self.note_parse(&plan, text, declared, counted);
-            return Ok(Arc::new(plan));
-        }
-        let mut key = self.plan_key(text.clone(), declared);
-        if statement.exact {
-            key.session = Arc::from(format!("{};exact", key.session));
-        }
-        let observer = self.ctx.observer.clone();
-        if let Some(plan) = self.database.cache.get(&key) {
-            if self.is_current(&plan) {
-                observer.statements.count_get(true);
-                self.note_parse(&plan, text, declared, counted);
-                return Ok(plan);
-            }
-            observer.statements.invalidated(plan.cursor.get().map(|cursor| &**cursor));
-        }
-        observer.statements.count_get(false);
-        self.ctx.bump(Stat::ParseCountHard, 1);
-        let planning = self.ctx.begin_planning(text);
-        let made = Box::pin(self.make_plan(statement, declared)).await;
-        let cursor = made.as_ref().ok();
-        let cursor = cursor.and_then(|plan| self.note_parse(plan, text, declared, counted));
-        self.ctx.end_planning(&planning, cursor);
-        let mut plan = made?;
-        plan.once |= plan.zone_name().is_some() && names_the_clock(text);
-        let plan = Arc::new(plan);
-        if !plan.once {
-            self.database.cache.put(key, plan.clone(), self.ctx.traced());
-        }
-        Ok(plan)
-    }
-
-    pub(crate) fn plan_key(&self, text: Arc<str>, declared: &[u32]) -> PlanKey {
-        PlanKey { text, param_oids: declared.to_vec(), session: self.plan_context.clone() }
-    }
-
-    /// Whether the tables of a plan are as they were when it was made.
-    pub(crate) fn is_current(&self, plan: &Plan) -> bool {
-        if plan.zone_name().is_some_and(|zone| *zone != *self.settings.zone_name) {
-            return false;
-        }
-        let Some(txn) = &self.txn else { return plan.tables.is_empty() };
-        let current =
-            |(obj, version): &(ObjId, u64)| kernel::dict::is_current(&txn.handle, *obj, *version);
-        plan.tables.iter().all(current)
-    }
-
     pub(crate) async fn make_plan(
         &mut self,
         statement: &Statement,
@@ -153,6 +71,7 @@ impl Session {
             columns,
             returns_rows,
             once: false,
+            measured: false,
             hash: OnceLock::new(),
             number: OnceLock::new(),
             cursor: OnceLock::new(),
@@ -194,10 +113,11 @@ impl Session {
             | Ast::Merge(_)
             | Ast::Call(_) => {
                 let hints = Hints::of(&statement.text, ast);
+                let measured = hints.as_ref().is_some_and(Hints::measure);
                 let before = std::mem::replace(&mut self.hints, hints);
                 let planned = self.plan_called(ast, statement.param_count, declared).await;
                 self.hints = before;
-                planned
+                Ok(Plan { measured, ..planned? })
             }
             Ast::Explain {
                 analyze,
@@ -698,6 +618,7 @@ impl Planned {
             columns: self.columns,
             returns_rows: self.returns_rows,
             once: self.once,
+            measured: false,
             hash: OnceLock::new(),
             number: OnceLock::new(),
             cursor: OnceLock::new(),

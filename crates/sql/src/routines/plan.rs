@@ -430,7 +430,13 @@ impl Session {
         let void = def.body.result == RoutineResult::Void;
         let types = if void { Vec::new() } else { vec![called.result] };
         let definer = def.body.definer;
-        let rows = Box::pin(self.run_as(&def, definer, args.to_vec(), &types, true)).await?;
+        let done = Box::pin(self.run_as(&def, definer, args.to_vec(), &types, true)).await;
+        // As in the field: what is not found has no value in a statement of SQL.
+        let is_field = def.body.language == "plsql" && !self.in_expression;
+        if is_field && matches!(&done, Err(error) if error.code == "P0002") {
+            return Ok(Value::Null);
+        }
+        let rows = done?;
         let value = rows.into_iter().next().and_then(|row| row.into_iter().next());
         Ok(value.unwrap_or(if void { Value::Text("".into()) } else { Value::Null }))
     }

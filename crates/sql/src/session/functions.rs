@@ -200,8 +200,15 @@ impl Session {
                 text(value.unwrap_or(""))
             }
             SessionFn::Sleep => {
-                let seconds = args.first().map(Value::as_datum);
-                let seconds = seconds.map_or(Ok(0.0), |d| query::cast::to_f64(&d))?;
+                let seconds = match args.first() {
+                    None | Some(Value::Null) => 0.0,
+                    Some(given) => {
+                        let (double, env) = (ColType::new(TypeKind::Float8), self.format_env());
+                        let mode = query::cast::CastMode::Explicit;
+                        let given = query::cast::cast(&given.as_datum(), double, mode, &env)?;
+                        query::cast::to_f64(&given.as_datum())?
+                    }
+                };
                 if seconds > 0.0 {
                     let duration = std::time::Duration::from_secs_f64(seconds.min(1e9));
                     let us = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);

@@ -106,6 +106,8 @@ pub struct Session {
     /// Blocks of procedural code that must be able to take back what they did: nobody may end the
     /// transaction meanwhile.
     pub(crate) blocks_that_hold: usize,
+    /// While a statement runs that is an expression of procedural code.
+    pub(crate) in_expression: bool,
     /// What it has planned of stored functions and procedures.
     pub(crate) routine_plans: crate::pl::RoutinePlans,
     /// Lines that its code has put out.
@@ -118,6 +120,8 @@ pub struct Session {
     pub(crate) is_first: bool,
     /// While a statement runs that is traced.
     pub(crate) tracing: Option<Box<crate::trace::Running>>,
+    /// While a statement runs that is measured step by step.
+    pub(crate) measuring: crate::measured::Outer,
     /// What its statements are counted under.
     pub(crate) counted_as: crate::counted::CountedAs,
     /// The COPY that the client's data belongs to.
@@ -188,6 +192,7 @@ impl Session {
             peer: String::new(),
             seat: None,
             blocks_that_hold: 0,
+            in_expression: false,
             blocks_that_catch: 0,
             acting_as: None,
             routine_plans: Default::default(),
@@ -197,6 +202,7 @@ impl Session {
             is_first: true,
             statement_start: None,
             tracing: None,
+            measuring: None,
             counted_as: Default::default(),
             copying: None,
             told_application: String::new(),
@@ -211,7 +217,7 @@ impl Session {
     /// A message of the client's begins: whatever the one before it left behind by breaking off,
     /// it is judged by the session's own rights.
     pub fn begin_request(&mut self) {
-        self.ctx.session.begin_request();
+        self.ctx.session.begin_request(&self.ctx.env);
         self.check_as = None;
         self.refreshed = None;
         if self.acting_as.take().is_some() {

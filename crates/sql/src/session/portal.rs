@@ -44,6 +44,8 @@ pub struct Portal {
     pub(crate) taken: Option<TakenRows>,
     /// Whether nobody asks for more rows than the first time.
     pub(crate) first_only: bool,
+    /// What its execution has done so far, if that is measured and it waits for being fetched.
+    pub(crate) measured: crate::measured::Outer,
 }
 
 pub(crate) enum PortalState {
@@ -157,7 +159,7 @@ impl Session {
             return Err(in_failed_transaction());
         }
         match &mut portal.state {
-            PortalState::Rows(_) => return Box::pin(self.pump(portal, max_rows, sink)).await,
+            PortalState::Rows(_) => return Box::pin(self.pump_on(portal, max_rows, sink)).await,
             PortalState::Kept(kept) => return Ok(kept.hand_out(max_rows, sink)),
             PortalState::Done => {
                 return Err(PgError::new("55000", "the portal has already been run"));
@@ -184,6 +186,7 @@ impl Session {
             self.is_first = !txn.used;
             // No block runs yet, however the one before has ended.
             (self.blocks_that_hold, self.blocks_that_catch) = (0, 0);
+            self.in_expression = false;
             txn.used = true;
             txn.queried |= plan.may_see();
         }
@@ -201,6 +204,7 @@ impl Session {
                 Box::pin(self.make_traced(&plan, &params)).await?;
                 self.note_executed(&plan);
             }
+            let outer = self.begin_measured(&plan, self.tracing.is_some());
             let run = Run { plan: &plan, params, portal, max_rows, sink };
             let done = if max_rows > 0 && plan.runs_whole() {
                 Box::pin(self.run_kept(run)).await
@@ -218,8 +222,10 @@ impl Session {
             let stale = matches!(&done, Err(error) if error.is_object_gone()) && again;
             if !stale {
                 self.note_plan(&portal.prepared, &plan);
+                self.end_measured(outer, portal, max_rows, &done);
                 return done;
             }
+            self.measuring = outer;
             // A definition changed between the look at the plan and the lock on the table.
             plan = self.replan_after_ddl(&portal.prepared).boxed().await?;
         }
@@ -240,11 +246,25 @@ impl Session {
         let mut kept = Box::<KeptRows>::default();
         let whole = Run { plan, params, portal: &mut *portal, max_rows: 0, sink: &mut *kept };
         let done = self.run_plan(whole).await?;
+        self.note_whole(&done);
         let Fetched::Complete(tag) = done else { return Ok(done) };
         kept.finish(tag);
         let fetched = kept.hand_out(max_rows, sink);
         portal.state = PortalState::Kept(kept);
         Ok(fetched)
+    }
+
+    /// Goes on to send rows of a query that has stopped after some.
+    pub(super) async fn pump_on(
+        &mut self,
+        portal: &mut Portal,
+        max_rows: usize,
+        sink: &mut dyn RowSink,
+    ) -> Result<Fetched> {
+        let outer = self.resume_measured(portal);
+        let done = self.pump(portal, max_rows, sink).await;
+        self.end_measured(outer, portal, max_rows, &done);
+        done
     }
 
     /// Sends rows of an open query.

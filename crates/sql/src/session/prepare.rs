@@ -45,7 +45,7 @@ impl Session {
         all.iter().flatten().for_each(|statement| self.tell(statement));
         all.inspect_err(|error| {
             if self.ctx.traced() {
-                self.ctx.trace_parse_error(one, self.identity.role.0, error.code);
+                self.ctx.trace_parse_error(None, one, self.identity.role.0, error.code);
             }
             self.fail_now();
         })
@@ -309,6 +309,7 @@ impl Session {
             state: PortalState::Ready,
             taken: None,
             first_only: false,
+            measured: None,
         })
     }
 

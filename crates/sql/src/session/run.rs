@@ -10,8 +10,6 @@ use crate::encode::{RowEncoder, RowSink};
 use crate::log_on::{is_audited, is_audited_own};
 use crate::plan::{Kind, Plan, QueryPlan};
 use datafusion::arrow::array::RecordBatch;
-use datafusion::execution::SendableRecordBatchStream;
-use datafusion::physical_plan::execution_plan::reset_plan_states;
 use kernel::row::Value;
 use kernel::txn::{Isolation, Transaction};
 use query::brief::{Brief, Cells, Receiver};
@@ -143,9 +141,9 @@ impl Session {
             let tag = Box::pin(self.run_locking(query, params, encoder, sink)).await?;
             return Ok(Fetched::Complete(tag));
         }
-        let watched = self.tracing.is_some() && self.wants_watched();
+        let measured = self.measuring.is_some();
         // A client that asks for one row is told that there may be another.
-        if !watched && max_rows != 1 {
+        if !measured && max_rows != 1 {
             let keeps = |handle: &Transaction| handle.isolation() == Isolation::RepeatableRead;
             if self.txn.as_ref().is_some_and(|txn| keeps(&txn.handle)) {
                 // What the transaction sees is settled by its first query, whatever that is.
@@ -162,12 +160,10 @@ impl Session {
         let at_once = max_rows == 0 || portal.first_only;
         let state = self.exec_state_with(params, max_rows == 0).await?;
         let mut encoder = encoder;
-        if watched {
-            let stream = Box::pin(self.open_watched(query, state)).await?;
-            portal.state = PortalState::Rows(Box::new(OpenRows::new(stream, encoder)));
-            return Box::pin(self.pump(portal, max_rows, sink)).await;
-        }
-        if at_once && let Some(brief) = self.brief(query, &state.params).await? {
+        if !measured
+            && at_once
+            && let Some(brief) = self.brief(query, &state.params).await?
+        {
             let mut receiver = Sending { encoder, sink: &mut *sink };
             let rows_max = if max_rows == 0 { usize::MAX } else { max_rows };
             if let Some(rows) = brief.run(&state, &mut receiver, rows_max).await? {
@@ -178,7 +174,7 @@ impl Session {
             }
             encoder = receiver.encoder;
         }
-        let stream = Box::pin(self.open_query(query, state)).await?;
+        let stream = Box::pin(self.open_measured(query, state)).await?;
         portal.state = PortalState::Rows(Box::new(OpenRows::new(stream, encoder)));
         Box::pin(self.pump(portal, max_rows, sink)).await
     }
@@ -194,28 +190,6 @@ impl Session {
             Some(calculation) => Ok(planner.calculate(calculation, params, &self.ctx)?),
             None => Ok(None),
         }
-    }
-
-    /// Runs a query whose steps are watched, for the trace.
-    async fn open_watched(
-        &mut self,
-        plan: &QueryPlan,
-        state: Arc<ExecState>,
-    ) -> Result<SendableRecordBatchStream> {
-        let planner = &self.database.planner;
-        let physical = if plan.query.reusable {
-            let make = || planner.physical_peeking(&plan.query.plan, &state.params);
-            plan.physical.get_or_try_init(make).await?.clone()
-        } else {
-            let bound = planner.with_values(&plan.query, &state.params)?;
-            planner.physical(&bound).await?
-        };
-        let watched = query::explain::watched(&reset_plan_states(physical)?, true)?;
-        let stream = planner.execute(&watched, state, false)?;
-        if let Some(running) = &mut self.tracing {
-            running.watched = Some(watched);
-        }
-        Ok(stream)
     }
 
     /// The query to run without Arrow, if it is one of those.
@@ -247,9 +221,18 @@ impl Session {
         portal: &mut Portal,
         sink: &mut dyn RowSink,
     ) -> Result<Fetched> {
+        let prepared = portal.prepared.clone();
         let call = self.begin_call(plan);
+        // What is counted as part of the other is no execution of its own.
+        let outer = match prepared.plan.cursor.get() {
+            Some(_) => self.begin_measured(plan, false),
+            None => self.measuring.take(),
+        };
+        let run = Run { plan, params, portal: &mut *portal, max_rows: 0, sink };
         // A statement may hold another one: the future's size must not depend on itself.
-        let done = Box::pin(self.run_plan(Run { plan, params, portal, max_rows: 0, sink })).await;
+        let done = Box::pin(self.run_plan(run)).await;
+        self.note_plan(&prepared, plan);
+        self.end_measured(outer, portal, 0, &done);
         self.end_call(call.as_ref(), plan, true, 0, &done);
         done
     }

@@ -93,18 +93,23 @@ impl Session {
                 Box::pin(self.make_traced(&plan, &params)).await?;
                 self.note_executed(&plan);
             }
+            let outer = self.begin_measured(&plan, traced);
             let run = Run { plan: &plan, params, portal: &mut *portal, max_rows, sink: &mut *sink };
             // A part may be a block itself: the future's size must not depend on itself.
             let done = Box::pin(self.run_plan(run)).await;
             match (&done, kept, mark) {
                 (Err(error), Some(kept), Some(mark)) if error.is_object_gone() => {
+                    self.measuring = outer;
                     self.rollback_within(mark).await?;
                     plan = self.valid_plan(&portal.prepared).boxed().await?;
                     params = kept;
                 }
                 _ => {
+                    if done.is_ok() {
+                        self.note_plan(&portal.prepared, &plan);
+                    }
+                    self.end_measured(outer, portal, max_rows, &done);
                     let fetched = done?;
-                    self.note_plan(&portal.prepared, &plan);
                     self.settle_keys(false).await?;
                     return Ok(fetched);
                 }
@@ -130,6 +135,7 @@ impl Session {
             self.note_executed(&prepared.plan);
         }
         let call = self.begin_call(&prepared.plan);
+        let outer = self.begin_measured(&prepared.plan, traced.is_some());
         let row = self.direct_row(direct, params).await;
         let outcome = Outcome {
             executed: true,
@@ -138,6 +144,7 @@ impl Session {
             ended: row.is_ok(),
             rows: u64::from(matches!(row, Ok(Some(_)))),
         };
+        self.end_measured_with(outer, prepared, row.is_ok().then_some(outcome.rows));
         self.end_call_with(call.as_ref(), &prepared.plan, outcome);
         if traced.is_some() {
             let told = match &row {
@@ -159,7 +166,7 @@ impl Session {
         let prepared = portal.prepared.clone();
         let traced = self.begin_part(&prepared, None);
         let call = self.begin_call(&prepared.plan);
-        let done = Box::pin(self.pump(portal, max_rows, sink)).await;
+        let done = Box::pin(self.pump_on(portal, max_rows, sink)).await;
         self.end_call(call.as_ref(), &prepared.plan, false, max_rows, &done);
         self.end_part(traced, &prepared, max_rows, &done);
         done

@@ -259,6 +259,7 @@ impl Session {
                 state: PortalState::Ready,
                 taken: None,
                 first_only: false,
+                measured: None,
             };
             self.run_inner(plan, params, &mut inner, &mut sink).await?;
             rows = sink.rows;

@@ -1,15 +1,15 @@
 //! VACUUM and ANALYZE.
 //!
-//! What it promises: statistics come from a sample of blocks spread over the whole table; each
-//! table is done by itself, so that nobody waits for all of them; two never look through one table
-//! at the same time, whichever instance they are on. What it must never do: let a name of a table
-//! or column that is not there pass.
+//! What it promises: statistics come from samples of blocks spread over the whole table and over
+//! its indexes; each table is done by itself, so that nobody waits for all of them; two never look
+//! through one table at the same time, whichever instance they are on. What it must never do: let a
+//! name of a table or column that is not there pass.
 
 use crate::ddl::is_temporary;
 use crate::parse::{MaintainedTable, Maintenance};
 use crate::session::Session;
 use crate::{PgError, Result, Severity};
-use kernel::dict::{self, ExprStats, NewStats, TableDef};
+use kernel::dict::{self, ExprStats, IndexDef, IndexStats, NewStats, TableDef};
 use kernel::table::{self, LockWait};
 use kernel::txn::{Holder, Isolation, Snapshot, TmMode, Transaction, analyze_resource};
 use observe::{Ctx, Operation, Target};
@@ -17,6 +17,8 @@ use query::Relation;
 use query::analyze::{SAMPLE_BLOCKS, Sample};
 use std::sync::Arc;
 
+/// Leaves of an index that are looked at; if it has no more, all of them.
+const SAMPLE_LEAVES: u64 = 1_000;
 /// Blocks that are looked at without a pause.
 const BLOCKS_PER_PAUSE: u64 = 32;
 
@@ -82,6 +84,8 @@ pub(crate) async fn gather(
         ctx.check_interrupt()?;
         tokio::task::yield_now().await;
     }
+    let whole = positions.len() == def.columns.len();
+    let indexes = if whole { look_at_indexes(ctx, def, snapshot).await? } else { Vec::new() };
     operation.end(ctx);
     let new = NewStats {
         rows,
@@ -92,8 +96,42 @@ pub(crate) async fn gather(
         automatic,
         columns,
         exprs,
+        indexes,
     };
     Ok((new, seen))
+}
+
+/// Looks along the leaves of a table's indexes.
+async fn look_at_indexes(
+    ctx: &Ctx,
+    def: &TableDef,
+    snapshot: &Snapshot,
+) -> kernel::Result<Vec<IndexStats>> {
+    let mut all = Vec::new();
+    for index in def.all_indexes() {
+        match look_at(ctx, def, index, snapshot).await {
+            Ok(stats) => all.push(stats),
+            // It was dropped or made anew meanwhile, of which the table knows nothing.
+            Err(kernel::Error::ObjectGone) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(all)
+}
+
+async fn look_at(
+    ctx: &Ctx,
+    def: &TableDef,
+    index: &IndexDef,
+    snapshot: &Snapshot,
+) -> kernel::Result<IndexStats> {
+    let env = ctx.env.clone();
+    let random = move || env.random();
+    let mut look = table::look_at_index(ctx, def, index, snapshot, SAMPLE_LEAVES, random).await?;
+    while look.go_on(ctx).await? {
+        tokio::task::yield_now().await;
+    }
+    Ok(look.stats(ctx.env.wall_us()))
 }
 
 /// All columns.

@@ -11,7 +11,7 @@ use crate::plan::{Prepared, Renewed};
 use crate::session::{Fetched, Portal, PortalState, Session};
 use crate::{PgError, Result};
 use datafusion::sql::sqlparser::ast::{self, Expr, Statement as Ast};
-use observe::Stat;
+use observe::{CursorKind, Stat};
 use query::scalar::EvalContext;
 use std::sync::Arc;
 
@@ -60,6 +60,8 @@ impl Session {
             declared: oids,
             plan,
         });
+        let (text, plan) = (&prepared.statement.text, &prepared.plan);
+        self.note_cursor(CursorKind::Named, &name, text, plan);
         self.named.insert(name, prepared);
         self.note_open_cursors();
         done("PREPARE")
@@ -110,6 +112,7 @@ impl Session {
             state: PortalState::Ready,
             taken: None,
             first_only: false,
+            measured: None,
         };
         self.run_inner(&plan, params, &mut inner, sink).await
     }

@@ -37,6 +37,7 @@ impl Statements {
             state: PortalState::Ready,
             taken: Some(taken.clone()),
             first_only: false,
+            measured: None,
         };
         self.session.fetch(&mut portal, 0, &mut Nowhere::default()).await?;
         Ok(std::mem::take(&mut *taken.lock()))

@@ -431,6 +431,29 @@ const SAMPLE: &[Column] = &[
     ("action", "text"),
     ("client_id", "text"),
     ("machine", "text"),
+    ("sql_child_number", "integer"),
+    ("sql_opcode", "integer"),
+    ("sql_opname", "text"),
+    ("force_matching_signature", "bigint"),
+    ("top_level_sql_opcode", "integer"),
+    ("sql_exec_id", "bigint"),
+    ("plsql_entry_object_id", "bigint"),
+    ("plsql_object_id", "bigint"),
+    ("wait_time", "bigint"),
+    ("in_parse", "text"),
+    ("in_plsql_execution", "text"),
+    ("service_hash", "bigint"),
+    ("port", "integer"),
+    ("tm_delta_time", "bigint"),
+    ("tm_delta_cpu_time", "bigint"),
+    ("tm_delta_db_time", "bigint"),
+    ("delta_time", "bigint"),
+    ("delta_read_io_requests", "bigint"),
+    ("delta_write_io_requests", "bigint"),
+    ("delta_read_io_bytes", "bigint"),
+    ("delta_write_io_bytes", "bigint"),
+    ("pga_allocated", "bigint"),
+    ("temp_space_allocated", "bigint"),
 ];
 
 const TRANSFER: &[Column] = &[
@@ -522,6 +545,7 @@ const SQL: &[Column] = &[
     ("concurrency_wait_time", "bigint"),
     ("application_wait_time", "bigint"),
     ("user_io_wait_time", "bigint"),
+    ("force_matching_signature", "bigint"),
 ];
 
 /// The statement that makes a table.

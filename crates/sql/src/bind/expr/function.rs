@@ -60,6 +60,7 @@ impl Binder<'_> {
             && name != crate::idioms::exact::DECIMAL
             && name != query::PART
             && name != query::FIELD_SUBSTR
+            && name != query::FIELD_TO_CHAR
             && name != query::LISTED
             && name != query::NTH_FROM_LAST
             && name != query::SHORT

@@ -4,12 +4,13 @@
 use super::int4;
 use super::registry::{Column, Make, columns, views};
 use crate::catalog::rows::Shape::{Float8, Int4, Int8, Text};
-use crate::catalog::rows::{Rows, int, text};
+use crate::catalog::rows::{Rows, int, opt_text, text};
 use block::{Dba, InstanceNo, Mode};
 use kernel::gcs::{CrCount, EnqueueRow, GesMode, MessageClass, ReceivedTotals, Resource};
 use kernel::instance::Instance;
 use kernel::row::Value;
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 /// What `v$ges_enqueue` has, and of some of its rows `v$ges_blocking_enqueue`.
@@ -45,6 +46,14 @@ const ENQUEUE: &[Column] = columns! {
     convert_opt_nodeadlockwait: Int4, "Always 0: every wait is looked at.";
     convert_opt_nodeadlockblock: Int4, "Always 0: every holder is looked at.";
     ast_event0: Int4, "Always 0: an answer is a message.";
+};
+
+const INTERCONNECT: &[Column] = columns! {
+    name: Text, "The network interface that has the address; NULL: it is that of all of them.";
+    ip_address: Text, "The address.";
+    port: Int4, "The port.";
+    is_public: Text, "`YES`: clients are listened to at that address too; else `NO`.";
+    source: Text, "`interconnect parameter`: what says which address it is.";
 };
 
 views! {
@@ -139,9 +148,9 @@ views! {
         past_image: Int4, "1 if an image of the past is kept.";
     }
     "v$cluster_interconnects", Make::Local(interconnects), "Where this instance takes the messages \
-        of the others." {
-        ip_address: Text, "Address, and port.";
-    }
+        of the others." {} + INTERCONNECT {}
+    "v$configured_interconnects", Make::Local(interconnects), "The same: what is configured \
+        is used." {} + INTERCONNECT {}
     "v$interconnect_traffic", Make::Local(traffic), "Messages exchanged with each other instance (a \
         name of our own)." {
         remote_nid: Int4, "The other instance.";
@@ -323,8 +332,34 @@ fn gc_element(instance: &Arc<Instance>, rows: &mut Rows) {
     }
 }
 
+/// Host and port of an address, as far as it has them.
+fn parts(address: &str) -> (&str, &str) {
+    let (host, port) = address.rsplit_once(':').unwrap_or((address, ""));
+    (host.trim_matches(['[', ']']), port)
+}
+
+fn ip(host: &str) -> Option<IpAddr> {
+    host.parse().ok()
+}
+
+/// Whether who may reach one host at an address may reach the other: they are the same, or one is
+/// that of all interfaces.
+fn is_shared(one: &str, other: &str) -> bool {
+    one == other || [one, other].into_iter().filter_map(ip).any(|ip| ip.is_unspecified())
+}
+
 fn interconnects(instance: &Arc<Instance>, rows: &mut Rows) {
-    rows.push(vec![text(instance.node.interconnect().addr())]);
+    let (host, port) = parts(instance.node.interconnect().addr());
+    let clients = instance.params.listen();
+    let public = is_shared(host, parts(&clients).0);
+    let interface = ip(host).and_then(|ip| instance.observer.env().interface_of(ip));
+    rows.push(vec![
+        opt_text(interface.as_deref()),
+        text(host),
+        port.parse().map_or(Value::Null, Value::Int4),
+        text(if public { "YES" } else { "NO" }),
+        text("interconnect parameter"),
+    ]);
 }
 
 fn traffic(instance: &Arc<Instance>, rows: &mut Rows) {
@@ -342,5 +377,20 @@ fn traffic(instance: &Arc<Instance>, rows: &mut Rows) {
 fn active_instances(instance: &Arc<Instance>, rows: &mut Rows) {
     for member in &instance.node.view().members {
         rows.push(vec![int4(member.0), text(format!("skein{member}"))]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_shared_with_its_like_and_with_all() {
+        assert_eq!(parts("10.0.0.1:6701"), ("10.0.0.1", "6701"));
+        assert_eq!(parts("[::1]:6701"), ("::1", "6701"));
+        assert!(is_shared("10.0.0.1", "10.0.0.1"));
+        assert!(is_shared("10.0.0.1", "0.0.0.0"));
+        assert!(is_shared("::", "10.0.0.1"));
+        assert!(!is_shared("10.0.0.1", "192.168.0.1"));
     }
 }

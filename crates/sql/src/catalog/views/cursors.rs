@@ -1,23 +1,22 @@
-//! Cursors that the session which asks has open.
+//! Cursors that sessions have open.
 //!
 //! What it promises: a cursor goes by the same `sql_id` as its executions in `v$sql`. What it must
-//! never do: show what another session has.
+//! never do: show the text of a statement to one who may not see it.
 
 use super::int4;
-use super::registry::{Make, SessionView, views};
+use super::registry::{Make, views};
 use super::session::process_address;
-use super::sql::{first_chars, sql_address};
+use super::sql::{first_chars, opt, sql_address};
 use crate::catalog::rows::Shape::{Int4, Int8, Text};
 use crate::catalog::rows::{Rows, int, text};
-use crate::session::Session;
+use kernel::instance::Instance;
 use kernel::row::Value;
-use observe::SharedCursor;
 use std::sync::Arc;
 
 views! {
-    "v$open_cursor", Make::Session(SessionView::OpenCursor), "Cursors of this session, which alone \
-        knows them: those that DECLARE has opened, and statements that PREPARE has named. What a \
-        driver has prepared by the protocol is not among them." {
+    "v$open_cursor", Make::Local(open_cursors), "Cursors of the open sessions: those that DECLARE \
+        has opened, and statements that PREPARE has named. What a driver has prepared by the \
+        protocol is not among them, nor cursors of stored code." {
         saddr: Text, "The session, as `v$session.saddr` has it.";
         sid: Int4, "The session.";
         user_name: Text, "Who has logged on there, as `v$session.username` has it.";
@@ -34,30 +33,21 @@ views! {
 /// Characters of `sql_text`.
 const TEXT_CHARS: usize = 60;
 
-impl Session {
-    /// The rows of `v$open_cursor`.
-    pub(super) fn open_cursors(&self, rows: &mut Rows) {
-        let sid = self.ctx.session.sid();
-        let mut add = |name: &str, whole: &str, counted: Option<&Arc<SharedCursor>>, kind: &str| {
-            let id = counted.map(|counted| counted.id());
+fn open_cursors(instance: &Arc<Instance>, rows: &mut Rows) {
+    for state in instance.observer.session_states() {
+        for (kind, name, cursor) in state.open_cursors().list() {
+            let id = cursor.of.counted().map(|counted| counted.id());
             rows.push(vec![
-                process_address(sid),
-                int4(sid),
-                text(&*self.ctx.session.username()),
-                text(name),
+                process_address(state.sid()),
+                int4(state.sid()),
+                opt(&state.username()),
+                text(&*name),
                 id.map_or(Value::Null, sql_address),
                 id.map_or(Value::Null, |id| int(id.hash_value())),
                 id.map_or(Value::Null, |id| text(id.to_string())),
-                text(first_chars(whole, TEXT_CHARS)),
-                text(kind),
+                text(first_chars(&cursor.text, TEXT_CHARS)),
+                text(kind.name()),
             ]);
-        };
-        for cursor in self.cursor_rows() {
-            add(&cursor.name, &cursor.text, cursor.counted.as_ref(), "OPEN");
-        }
-        for (name, prepared) in self.named.iter() {
-            let counted = prepared.plan.cursor.get();
-            add(name, &prepared.statement.text, counted, "SESSION CURSOR CACHED");
         }
     }
 }

@@ -3,13 +3,15 @@
 //! What it promises: a table of which nothing is known has a row without numbers, a column none.
 //! What it must never do: gather something.
 
-use super::objects::{Statistics, analyzed, count, distinct_keys, spread, told_of_column};
+use super::objects::{
+    IndexFigures, Statistics, analyzed, count, different_keys, spread, told_of_column,
+};
 use super::registry::{Column, Make, SessionView, columns, views};
-use super::shown_name;
+use super::{shown_name, wall};
 use crate::catalog::Catalog;
 use crate::catalog::rows::Shape::{Float8, Int4, Int8, Text, Timestamptz};
 use crate::catalog::rows::{Rows, int, text};
-use kernel::dict::{IndexDef, TableDef, TableStats};
+use kernel::dict::{IndexDef, IndexStats, TableDef, TableStats};
 use kernel::row::Value;
 
 /// How statistics came about.
@@ -53,17 +55,17 @@ views! {
         num_buckets: Int4, "As in `dba_tab_columns`.";
         histogram: Text, "As in `dba_tab_columns`.";
     } + HOW {}
-    "dba_ind_statistics", Make::Session(SessionView::IndStatistics), "Statistics of indexes, by \
-        those of their tables." {
+    "dba_ind_statistics", Make::Session(SessionView::IndStatistics), "Statistics of indexes, \
+        gathered with those of their tables." {
         owner: Text, "Its schema.";
         index_name: Text, "Its name.";
         table_owner: Text, "Schema of the table.";
         table_name: Text, "The table.";
         partition_name: Text, "Always NULL: there are no partitions.";
         object_type: Text, "`INDEX`.";
-        blevel: Int8, "Always NULL: it is not gathered.";
-        leaf_blocks: Int8, "Always NULL: it is not gathered.";
-        clustering_factor: Int8, "Always NULL: it is not gathered.";
+        blevel: Int8, "As in `dba_indexes`.";
+        leaf_blocks: Int8, "As in `dba_indexes`.";
+        clustering_factor: Int8, "As in `dba_indexes`.";
         distinct_keys: Int8, "As in `dba_indexes`.";
         num_rows: Int8, "As in `dba_indexes`.";
         sample_size: Int8, "Rows that were looked at for it.";
@@ -71,9 +73,9 @@ views! {
     } + HOW {} + KEPT {}
 }
 
-/// The columns of [`HOW`].
-fn how(known: Option<&TableStats>) -> [Value; 2] {
-    [text(if known.is_some() { "YES" } else { "NO" }), text("NO")]
+/// The columns of [`HOW`], where there are statistics, or are none.
+fn how(known: bool) -> [Value; 2] {
+    [text(if known { "YES" } else { "NO" }), text("NO")]
 }
 
 /// The rows of one of these views.
@@ -82,11 +84,16 @@ pub(super) fn fill(which: SessionView, catalog: &Catalog, all: &Statistics, rows
         let known = all.get(&table.obj).map(|known| &**known).filter(|known| known.rows >= 0.0);
         match which {
             SessionView::TabStatistics => rows.push(of_table(table, known)),
-            SessionView::TabColStatistics => of_columns(table, known, rows),
-            _ => {
-                let indexes = table.all_indexes();
-                indexes.for_each(|index| rows.push(of_index(table, index, known)));
-            }
+            _ => of_columns(table, known, rows),
+        }
+    }
+}
+
+/// The rows of `dba_ind_statistics`.
+pub(super) fn of_indexes(catalog: &Catalog, figures: &IndexFigures, rows: &mut Rows) {
+    for table in &catalog.tables {
+        for index in table.all_indexes() {
+            rows.push(of_index(table, index, figures.get(&index.obj)));
         }
     }
 }
@@ -103,11 +110,11 @@ fn of_table(table: &TableDef, known: Option<&TableStats>) -> Vec<Value> {
         Value::Null,
         Value::Null,
         Value::Null,
-        of(|known| Value::Float8(known.row_bytes)),
+        of(|known| Value::Float8(known.row_bytes.round())),
         of(|known| int(known.sampled)),
         of(analyzed),
     ];
-    row.extend(how(known));
+    row.extend(how(known.is_some()));
     row.extend([Value::Null, Value::Null]);
     row
 }
@@ -121,15 +128,13 @@ fn of_columns(table: &TableDef, known: Option<&TableStats>, rows: &mut Rows) {
             vec![shown_name(&table.schema), shown_name(&table.name), shown_name(&column.name)];
         row.extend(told_of_column(known, at));
         row.extend(spread(known, at));
-        row.extend(how(known));
+        row.extend(how(known.is_some()));
         rows.push(row);
     }
 }
 
-fn of_index(table: &TableDef, index: &IndexDef, known: Option<&TableStats>) -> Vec<Value> {
-    let whole = known.filter(|_| index.predicate.is_none());
-    let of = |value: fn(&TableStats) -> Value| whole.map_or(Value::Null, value);
-    let keys = whole.and_then(|known| distinct_keys(table, index, known));
+fn of_index(table: &TableDef, index: &IndexDef, known: Option<&IndexStats>) -> Vec<Value> {
+    let of = |value: fn(&IndexStats) -> Value| known.map_or(Value::Null, value);
     let mut row = vec![
         shown_name(&table.schema),
         shown_name(&index.name),
@@ -137,15 +142,15 @@ fn of_index(table: &TableDef, index: &IndexDef, known: Option<&TableStats>) -> V
         shown_name(&table.name),
         Value::Null,
         text("INDEX"),
-        Value::Null,
-        Value::Null,
-        Value::Null,
-        keys.map_or(Value::Null, count),
+        of(|known| int(known.levels)),
+        of(|known| int(known.leaves)),
+        of(|known| count(known.clustering)),
+        of(different_keys),
         of(|known| count(known.rows)),
         of(|known| int(known.sampled)),
-        of(analyzed),
+        of(|known| wall(known.at_us)),
     ];
-    row.extend(how(whole));
+    row.extend(how(known.is_some()));
     row.extend([Value::Null, Value::Null]);
     row
 }

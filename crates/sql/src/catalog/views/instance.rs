@@ -4,10 +4,11 @@ use super::registry::{Column, Make, columns, views};
 use super::{int4, wall};
 use crate::catalog::rows::Shape::{Int4, Int8, Text, Timestamptz};
 use crate::catalog::rows::{Rows, int, opt_text, text};
+use crate::session::Session;
 use block::BLOCK_BYTES;
 use kernel::instance::Instance;
 use kernel::row::Value;
-use observe::SqlId;
+use observe::{SessionKind, SqlId};
 use std::sync::Arc;
 
 const PARAMETER: &[Column] = columns! {
@@ -67,16 +68,17 @@ views! {
         flashback_on: Text, "`NO`: the database as a whole goes back to no earlier time.";
         cdb: Text, "`NO`: it holds no other databases.";
         current_scn: Int8, "The clock of this instance: the newest system change number it knows.";
-        "checkpoint_change#": Int8, "Where recovery of this instance's redo thread would begin, in \
-            bytes from the thread's first.";
+        "checkpoint_change#": Int8, "That clock when it was last noted where recovery of this \
+            instance's redo thread would begin: no change before has a higher number.";
     }
     "v$parameter", Make::Local(parameters), "The instance's parameters." {} + PARAMETER {}
     "v$system_parameter", Make::Local(parameters), "The same: what holds where a session has set \
         nothing for itself." {} + PARAMETER {}
-    "v$diag_info", Make::Local(diag_info), "Where trace files are; that of each session traced." {
+    "v$diag_info", Make::Local(diag_info), "Where trace files are, and that of the session which \
+        asks; those of all sessions are in `v$process.tracefile`." {
         sid: Int4, "The session; NULL for the folder.";
         name: Text, "`Diag Trace` (the folder) or `Default Trace File`.";
-        value: Text, "The path.";
+        value: Text, "The path; there is no file before the session is traced.";
     }
 }
 
@@ -120,6 +122,8 @@ fn version(_: &Arc<Instance>, rows: &mut Rows) {
 }
 
 fn database(instance: &Arc<Instance>, rows: &mut Rows) {
+    // Before the clock is looked at, which it is not above.
+    let checkpoint = instance.core.log.checkpoint_scn();
     rows.push(vec![
         int(database_id(instance)),
         text(DATABASE),
@@ -132,7 +136,7 @@ fn database(instance: &Arc<Instance>, rows: &mut Rows) {
         text("NO"),
         text("NO"),
         int(instance.core.current_scn().0),
-        int(instance.core.log.checkpoint().0),
+        int(checkpoint.0),
     ]);
 }
 
@@ -203,13 +207,31 @@ fn fixed_parameters(instance: &Arc<Instance>, rows: &mut Rows) {
     }
 }
 
+/// The name of a row of `v$diag_info`.
+const TRACE_FILE: &str = "Default Trace File";
+
+/// Of the files the asker keeps its own, and says which it is.
 fn diag_info(instance: &Arc<Instance>, rows: &mut Rows) {
     let Some(files) = instance.observer.trace_files() else { return };
     rows.push(vec![Value::Null, text("Diag Trace"), text(files.path(""))]);
     for state in instance.observer.session_states() {
-        if let Some(name) = state.trace_name() {
-            let path = files.path(&name);
-            rows.push(vec![int4(state.sid()), text("Default Trace File"), text(path)]);
+        if state.kind() == SessionKind::User {
+            rows.push(vec![int4(state.sid()), text(TRACE_FILE), Value::Null]);
         }
+    }
+}
+
+impl Session {
+    /// Of the rows of `v$diag_info` leaves those of instances and of this session, and fills in its
+    /// file.
+    pub(in crate::catalog) fn tell_trace_file(&self, rows: &mut Rows) {
+        let own = int4(self.ctx.session.sid());
+        rows.retain(|row| row.text("name") != TRACE_FILE || row.get("sid") == own);
+        let Some(files) = self.instance.observer.trace_files() else { return };
+        let path = files.path(&self.trace_file_name(files.prefix()));
+        rows.fill("value", |row| match row.text("name") {
+            TRACE_FILE => text(path.as_str()),
+            _ => row.get("value"),
+        });
     }
 }

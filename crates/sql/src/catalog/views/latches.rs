@@ -6,7 +6,7 @@ use super::registry::{Column, Make, columns, views};
 use crate::catalog::rows::Shape::{Int4, Int8, Text};
 use crate::catalog::rows::{Rows, int, text};
 use crate::database::Database;
-use env::latch::{LatchCounts, LatchList};
+use env::latch::{LatchCounts, LatchList, LatchRow};
 use kernel::instance::Instance;
 use kernel::row::Value;
 use std::collections::BTreeMap;
@@ -25,15 +25,19 @@ const COUNTS: &[Column] = columns! {
 views! {
     "v$latch", Make::Local(latches), "Latches, short locks on what the instance has in memory; those \
         of one name together." {
+        addr: Text, "Where it is, as `p1raw` of a wait for it says; NULL: there are several of the \
+            name, each in `v$latch_children`.";
         "latch#": Int4, "Number of the row.";
         name: Text, "Name of the latch.";
     } + COUNTS {}
     "v$latch_parent", Make::Local(parents), "Latches that there is one of. Where there are several \
         of a name, each is a child." {
+        addr: Text, "Where it is, as `p1raw` of a wait for it says.";
         "latch#": Int4, "Number of its row in `v$latch`.";
         name: Text, "Name of the latch.";
     } + COUNTS {}
     "v$latch_children", Make::Local(children), "Each latch of those that there are several of." {
+        addr: Text, "Where it is, as `p1raw` of a wait for it says.";
         "latch#": Int4, "Number of its row in `v$latch`.";
         "child#": Int4, "Number of the latch among those of its name.";
         name: Text, "Name of the latch.";
@@ -47,7 +51,7 @@ views! {
     }
 }
 
-fn all(instance: &Arc<Instance>) -> Vec<(&'static str, Vec<LatchCounts>)> {
+fn all(instance: &Arc<Instance>) -> Vec<(&'static str, Vec<LatchRow>)> {
     let mut list = LatchList::default();
     instance.latches(&mut list);
     // A session that asks has made it.
@@ -61,18 +65,25 @@ fn counts(of: &LatchCounts) -> [Value; 7] {
     [of.gets, of.misses, of.sleeps, of.spin_gets, of.wait_us, 0, 0].map(int)
 }
 
+/// As [`super::session`] shows the parameters of waits.
+fn address(latch: &LatchRow) -> Value {
+    text(format!("{:016X}", latch.address))
+}
+
 fn latches(instance: &Arc<Instance>, rows: &mut Rows) {
     for (at, (name, each)) in all(instance).into_iter().enumerate() {
         let mut sum = LatchCounts::default();
-        each.iter().for_each(|one| sum.add(one));
-        rows.push([int4(at), text(name)].into_iter().chain(counts(&sum)).collect());
+        each.iter().for_each(|one| sum.add(&one.counts));
+        let only = if let [only] = &each[..] { address(only) } else { Value::Null };
+        rows.push([only, int4(at), text(name)].into_iter().chain(counts(&sum)).collect());
     }
 }
 
 fn parents(instance: &Arc<Instance>, rows: &mut Rows) {
     for (at, (name, each)) in all(instance).into_iter().enumerate() {
         if let [only] = &each[..] {
-            rows.push([int4(at), text(name)].into_iter().chain(counts(only)).collect());
+            let who = [address(only), int4(at), text(name)];
+            rows.push(who.into_iter().chain(counts(&only.counts)).collect());
         }
     }
 }
@@ -83,8 +94,8 @@ fn children(instance: &Arc<Instance>, rows: &mut Rows) {
             continue;
         }
         for (child, of) in each.iter().enumerate() {
-            let who = [int4(at), int4(child + 1), text(name)];
-            rows.push(who.into_iter().chain(counts(of)).collect());
+            let who = [address(of), int4(at), int4(child + 1), text(name)];
+            rows.push(who.into_iter().chain(counts(&of.counts)).collect());
         }
     }
 }

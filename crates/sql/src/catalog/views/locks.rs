@@ -87,15 +87,18 @@ views! {
         used_ubytes: Int8, "Bytes of undo that it has written (the field counts blocks).";
     }
     "v$enqueue_statistics", Make::Local(enqueue_statistics), "Requests and waits for enqueues, by \
-        type and reason. A request that lasts has waits of some seconds each." {
+        type and reason; `enqueue requests`, `enqueue conversions` and `enqueue waits` of \
+        `v$sysstat` are their sums. A request that lasts may have several waits." {
         eq_name: Text, "The field's name of the enqueue.";
         eq_type: Text, "Type of the enqueue.";
         req_reason: Text, "Why it is waited for; `contention` of `TX`: of a transaction that has \
             begun to change something and takes its own, for which nobody waits.";
-        "total_req#": Int8, "Requests; NULL: of this kind only waits are counted.";
+        "total_req#": Int8, "Requests, and conversions: requests for more of what was there \
+            already. Who has it in that mode, as a transaction that changes a second row of a \
+            table, makes none.";
         "total_wait#": Int8, "Waits.";
-        "succ_req#": Int8, "Requests that were granted, at once or in the end.";
-        "failed_req#": Int8, "Requests that were given up: refused at once, by a time limit, by a \
+        "succ_req#": Int8, "Those that were granted, at once or in the end.";
+        "failed_req#": Int8, "Those that were given up: refused at once, by a time limit, by a \
             deadlock, or on demand.";
         cum_wait_time: Int8, "Milliseconds waited.";
         req_description: Text, "What a session waits for.";
@@ -103,10 +106,10 @@ views! {
     }
     "v$enqueue_stat", Make::Local(enqueue_stat), "The same, by type." {
         eq_type: Text, "Type of the enqueue.";
-        "total_req#": Int8, "Requests, as far as they are counted; NULL: they are not.";
+        "total_req#": Int8, "Requests and conversions.";
         "total_wait#": Int8, "Waits.";
-        "succ_req#": Int8, "Requests that were granted.";
-        "failed_req#": Int8, "Requests that were given up.";
+        "succ_req#": Int8, "Those requests and conversions that were granted.";
+        "failed_req#": Int8, "Those that were given up.";
         cum_wait_time: Int8, "Milliseconds waited.";
     }
     "dba_waiters", Make::Session(SessionView::Waiters), "Sessions that wait for a lock, with those \
@@ -392,42 +395,30 @@ struct Enqueue {
     kind: &'static str,
     reason: &'static str,
     event: Option<WaitEvent>,
-    /// `None`: requests of the kind are not counted.
-    asked: Option<EnqueueTotals>,
+    asked: EnqueueTotals,
     waits: u64,
     wait_us: u64,
 }
 
 fn enqueues(instance: &Instance) -> Vec<Enqueue> {
-    let asked = instance.observer.enqueues();
+    let (asked, events) = (instance.observer.enqueues(), instance.observer.system_events());
     let mut all: Vec<Enqueue> = Vec::new();
-    for of in instance.observer.system_events() {
-        let Some((kind, reason)) = enqueue_of(of.event) else { continue };
-        all.push(Enqueue {
-            kind,
-            reason,
-            event: Some(of.event),
-            asked: EnqueueKind::of(of.event).map(|kind| asked.of(kind)),
-            waits: of.all.waits,
-            wait_us: of.all.time_us,
-        });
-    }
     for counted in EnqueueKind::ALL {
         let (event, asked) = (counted.event(), asked.of(counted));
-        let is_there = event.is_some() && all.iter().any(|one| one.event == event);
-        if asked.requests == 0 || is_there {
+        let waited = events.iter().find(|of| event == Some(of.event));
+        if asked.requests == 0 && waited.is_none() {
             continue;
         }
         let (kind, reason) = event.and_then(enqueue_of).unwrap_or(("TX", "contention"));
-        all.push(Enqueue { kind, reason, event, asked: Some(asked), waits: 0, wait_us: 0 });
+        let (waits, wait_us) = waited.map_or((0, 0), |of| (of.all.waits, of.all.time_us));
+        all.push(Enqueue { kind, reason, event, asked, waits, wait_us });
     }
     all
 }
 
-/// Requests made, granted and given up.
-fn requests(asked: Option<EnqueueTotals>) -> [Value; 3] {
-    let nothing = [Value::Null, Value::Null, Value::Null];
-    asked.map_or(nothing, |asked| [asked.requests, asked.granted, asked.failed].map(int))
+/// Requests and conversions made, granted and given up.
+fn requests(asked: EnqueueTotals) -> [Value; 3] {
+    [asked.requests + asked.conversions, asked.granted, asked.failed].map(int)
 }
 
 fn enqueue_statistics(instance: &Arc<Instance>, rows: &mut Rows) {
@@ -452,12 +443,10 @@ fn enqueue_statistics(instance: &Arc<Instance>, rows: &mut Rows) {
 const OWN_TRANSACTION: &str = "A transaction has begun to change something.";
 
 fn enqueue_stat(instance: &Arc<Instance>, rows: &mut Rows) {
-    let mut types: BTreeMap<&str, (Option<EnqueueTotals>, u64, u64)> = BTreeMap::new();
+    let mut types: BTreeMap<&str, (EnqueueTotals, u64, u64)> = BTreeMap::new();
     for of in enqueues(instance) {
         let (asked, waits, us) = types.entry(of.kind).or_default();
-        if let Some(more) = of.asked {
-            asked.get_or_insert_default().add(&more);
-        }
+        asked.add(&of.asked);
         *waits += of.waits;
         *us += of.wait_us;
     }

@@ -28,6 +28,7 @@ mod nls;
 mod objects;
 #[cfg(test)]
 mod page;
+mod plan_table;
 mod processes;
 mod product;
 mod registry;
@@ -37,6 +38,7 @@ mod sequences;
 mod services;
 mod session;
 mod sql;
+mod sql_plans;
 mod statistics;
 mod storage;
 mod transfers;
@@ -55,7 +57,7 @@ use std::sync::Arc;
 pub(crate) use instance::{DATABASE, database_id};
 
 /// All there are, by subject.
-const ALL: [&[View]; 33] = [
+const ALL: [&[View]; 35] = [
     instance::VIEWS,
     services::VIEWS,
     session::VIEWS,
@@ -63,6 +65,8 @@ const ALL: [&[View]; 33] = [
     processes::VIEWS,
     history::VIEWS,
     sql::VIEWS,
+    sql_plans::VIEWS,
+    plan_table::VIEWS,
     cursors::VIEWS,
     events::VIEWS,
     statistics::VIEWS,
@@ -117,31 +121,42 @@ pub(super) struct OfSession {
     view: &'static View,
     /// Only what is in the current schema, which is not named.
     own: bool,
+    /// With the instance's number in front.
+    global: bool,
 }
 
 /// The view of this name that a session makes: `dba_objects` shows all, `all_objects` too, and
-/// `user_objects` those of the current schema.
+/// `user_objects` those of the current schema; what only the session has, its `gv$` view shows as
+/// this instance's.
 pub(super) fn of_session(name: &str) -> Option<OfSession> {
     let own = name.strip_prefix("user_");
     let of_all = own
         .or_else(|| name.strip_prefix("all_"))
         .and_then(|rest| find(&format!("dba_{rest}")).filter(|view| view.owner().is_some()));
     let own = own.is_some() && of_all.is_some();
-    let view = of_all.or_else(|| find(name))?;
+    let of_instance = name.strip_prefix('g').and_then(find).filter(|view| view.is_local());
+    let global = of_instance.is_some();
+    let view = of_all.or(of_instance).or_else(|| find(name))?;
     match view.make {
-        Make::Session(_) | Make::Once(_) => Some(OfSession { view, own }),
+        Make::Session(_) | Make::Once(_) => Some(OfSession { view, own, global }),
         Make::Local(_) | Make::Blocked(_) => None,
     }
 }
 
 impl Session {
     pub(super) async fn dictionary_view(&mut self, view: OfSession) -> Result<Rows> {
-        let OfSession { view, own } = view;
+        let OfSession { view, own, global } = view;
         let mut rows = view.empty();
         self.begin_if_needed();
         match view.make {
             Make::Once(make) => make(&self.instance, &mut rows),
-            Make::Session(which) => self.made_view(which, &mut rows).await?,
+            Make::Session(which) => {
+                self.made_view(which, &mut rows).await?;
+                // No user's schema has them.
+                if !own && matches!(which, SessionView::TabColumns | SessionView::TabCols) {
+                    fixed::tab_columns(which == SessionView::TabCols, &mut rows);
+                }
+            }
             Make::Local(_) | Make::Blocked(_) => {}
         }
         if own && let Some(column) = view.owner() {
@@ -149,7 +164,7 @@ impl Session {
             let schema = path.find(|schema| !crate::ddl::is_temporary(schema));
             rows.keep_own(column, &schema.map_or(Value::Null, |schema| shown_name(&schema)));
         }
-        Ok(rows)
+        Ok(if global { rows.with_instance(self.instance.me.0) } else { rows })
     }
 
     async fn made_view(&mut self, which: SessionView, rows: &mut Rows) -> Result<()> {
@@ -165,9 +180,7 @@ impl Session {
             SessionView::Blockers => self.blockers(rows).await?,
             SessionView::MyStatistics => self.my_statistics(rows),
             SessionView::WaitChains => self.wait_chains(rows).await?,
-            SessionView::OpenCursor => self.open_cursors(rows),
-            SessionView::DataFile => self.data_file(rows),
-            SessionView::Tablespace => storage::tablespaces(rows),
+            SessionView::PlanTable => self.plan_table(rows).await?,
             SessionView::Dictionary
             | SessionView::TabComments
             | SessionView::ColComments

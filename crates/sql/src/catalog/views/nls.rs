@@ -20,7 +20,7 @@ views! {
     "nls_instance_parameters", Make::Once(of_session), "The same of instances." {} + PARAMETER {}
     "nls_database_parameters", Make::Once(of_database), "The same of the database, with the \
         encoding of its texts." {} + PARAMETER {}
-    "v$nls_parameters", Make::Once(of_texts), "The same as `nls_session_parameters`, with the \
+    "v$nls_parameters", Make::Local(of_texts), "The same as `nls_session_parameters`, with the \
         encoding of texts." {} + PARAMETER {}
 }
 

@@ -15,7 +15,8 @@ use crate::ddl::is_temporary;
 use crate::session::Session;
 use block::{BLOCK_BYTES, ObjId};
 use kernel::dict::{
-    self, ColumnDef, ColumnStats, Generated, IndexDef, IndexKind, KEY_EXPR, TableDef, TableStats,
+    self, ColumnDef, ColumnStats, Generated, IndexDef, IndexKind, IndexStats, KEY_EXPR, TableDef,
+    TableStats,
 };
 use kernel::row::{ColType, TypeKind, Value};
 use kernel::space::UNIT_BLOCKS;
@@ -50,11 +51,13 @@ const INDEX_FORM: &[Column] = columns! {
     compression: Text, "`DISABLED`: keys are kept as they are.";
     prefix_length: Int8, "Always NULL, for the same reason.";
     pct_free: Int8, "Always NULL: nobody can set it.";
-    blevel: Int8, "Always NULL: it is not gathered.";
-    leaf_blocks: Int8, "Always NULL: it is not gathered.";
-    avg_leaf_blocks_per_key: Int8, "Always NULL: it is not gathered.";
-    avg_data_blocks_per_key: Int8, "Always NULL: it is not gathered.";
-    clustering_factor: Int8, "Always NULL: it is not gathered.";
+    blevel: Int8, "Levels above the leaves; 0: the root is a leaf.";
+    leaf_blocks: Int8, "Its leaves, empty ones among them.";
+    avg_leaf_blocks_per_key: Int8, "Leaves that rows of one key are in, at least 1.";
+    avg_data_blocks_per_key: Int8, "The same of blocks of the table, by `clustering_factor`.";
+    clustering_factor: Int8, "How often one reads another block of the table than the row before, \
+        in the order of the index: near the table's blocks the orders go together, near its rows \
+        they do not.";
     logging: Text, "`YES`: there is no change without redo.";
     degree: Text, "Always `1`.";
     instances: Text, "Always `1`.";
@@ -124,7 +127,8 @@ views! {
         partitioned: Text, "`NO`: there are no partitions.";
         temporary: Text, "`Y`: it is a session's own.";
     } + TABLE_FORM {}
-    "dba_tab_columns", Make::Session(SessionView::TabColumns), "Columns of tables and views." {}
+    "dba_tab_columns", Make::Session(SessionView::TabColumns), "Columns of tables and views, \
+        those of this list among them: their owner is `SYS`." {}
     + TAB_COLUMN {}
     "dba_tab_cols", Make::Session(SessionView::TabCols), "The same: there are no hidden ones." {}
     + TAB_COLUMN {
@@ -133,7 +137,9 @@ views! {
         segment_column_id: Int4, "The same as `column_id`.";
         internal_column_id: Int4, "The same.";
     }
-    "dba_indexes", Make::Session(SessionView::Indexes), "Indexes." {
+    "dba_indexes", Make::Session(SessionView::Indexes), "Indexes, with what is known of them since \
+        statistics of their tables were gathered: exact of an index of up to 1000 leaves, of a \
+        larger one by a sample of these." {
         owner: Text, "Its schema.";
         index_name: Text, "Its name.";
         index_type: Text, "`NORMAL`, `NORMAL/REV`, `BITMAP`, and these with `FUNCTION-BASED` before \
@@ -143,12 +149,12 @@ views! {
         uniqueness: Text, "`UNIQUE` or `NONUNIQUE`.";
         tablespace_name: Text, "Where its blocks are.";
         status: Text, "`VALID`: every change of the table changes its indexes.";
-        num_rows: Int8, "Rows that it holds, by the statistics of its table; NULL: they are not \
-            known, as of an index over some of the rows.";
-        distinct_keys: Int8, "Different keys, by the same; NULL: of a key of several columns, \
-            unless it is unique, and of expressions.";
+        num_rows: Int8, "Rows that it holds; NULL, as all that follows from statistics: nobody has \
+            gathered them.";
+        distinct_keys: Int8, "Different keys. NULL is a key as others are; in a unique index each \
+            NULL is another.";
         sample_size: Int8, "Rows that were looked at for it.";
-        last_analyzed: Timestamptz, "When statistics of its table were gathered.";
+        last_analyzed: Timestamptz, "When that was.";
         partitioned: Text, "`NO`: there are no partitions.";
         temporary: Text, "`Y`: it is a session's own.";
         funcidx_status: Text, "`ENABLED`: it is over an expression; NULL: it is not.";
@@ -217,7 +223,7 @@ pub(super) fn ordinal(at: usize) -> Value {
 }
 
 /// What the field calls a type.
-fn type_name(ty: ColType) -> String {
+pub(super) fn type_name(ty: ColType) -> String {
     let known = match ty.kind {
         TypeKind::Int2 | TypeKind::Int4 | TypeKind::Int8 | TypeKind::Numeric => "NUMBER",
         TypeKind::Float4 => "BINARY_FLOAT",
@@ -250,7 +256,7 @@ fn interval_name(ty: ColType) -> String {
 }
 
 /// Digits of a number, and those behind the point.
-fn digits(ty: ColType) -> [Value; 2] {
+pub(super) fn digits(ty: ColType) -> [Value; 2] {
     let (precision, scale) = match ty.kind {
         TypeKind::Int2 => (5, 0),
         TypeKind::Int4 => (10, 0),
@@ -326,6 +332,9 @@ fn objects(catalog: &Catalog, rows: &mut Rows) {
 /// What is known of tables.
 pub(super) type Statistics = BTreeMap<ObjId, Arc<TableStats>>;
 
+/// What is known of indexes.
+pub(super) type IndexFigures = BTreeMap<ObjId, IndexStats>;
+
 /// When they were gathered.
 pub(super) fn analyzed(known: &TableStats) -> Value {
     known.analyzed_us.max(known.autoanalyzed_us).map_or(Value::Null, wall)
@@ -347,7 +356,7 @@ fn tables(catalog: &Catalog, statistics: &Statistics, rows: &mut Rows) {
             text(USERS),
             of(|known| count(known.rows)),
             of(|known| int(known.blocks)),
-            of(|known| Value::Float8(known.row_bytes)),
+            of(|known| Value::Float8(known.row_bytes.round())),
             of(|known| int(known.sampled)),
             of(analyzed),
             text("VALID"),
@@ -445,24 +454,30 @@ fn int4_as_int8(value: impl TryInto<i64>) -> Value {
     value.try_into().map_or(Value::Null, Value::Int8)
 }
 
-/// Different keys of an index over all rows, as far as what is known of columns tells.
-pub(super) fn distinct_keys(table: &TableDef, index: &IndexDef, known: &TableStats) -> Option<f64> {
-    let key = index.key_columns();
-    let column = |at: u16| table.columns.get(usize::from(at));
-    if index.unique && key.iter().all(|at| column(*at).is_some_and(|column| column.not_null)) {
-        return Some(known.rows);
-    }
-    let [only] = key else { return None };
-    Some(distinct(known.column(usize::from(*only))?, known.rows))
+/// Different keys, if they could be told apart.
+pub(super) fn different_keys(known: &IndexStats) -> Value {
+    known.keys.map_or(Value::Null, count)
 }
 
-fn indexes(catalog: &Catalog, statistics: &Statistics, rows: &mut Rows) {
+#[allow(clippy::cast_precision_loss)] // far below 2^53
+fn leaves(known: &IndexStats) -> f64 {
+    known.leaves as f64
+}
+
+/// Blocks for each key, at least one; none where there is no key.
+fn for_each_key(known: &IndexStats, blocks: f64) -> Value {
+    match known.keys {
+        Some(keys) if keys > 0.0 => count((blocks / keys).max(1.0)),
+        Some(_) => int(0),
+        None => Value::Null,
+    }
+}
+
+fn indexes(catalog: &Catalog, figures: &IndexFigures, rows: &mut Rows) {
     for table in &catalog.tables {
-        let known = statistics.get(&table.obj).filter(|known| known.rows >= 0.0);
         for index in table.all_indexes() {
-            let whole = known.filter(|_| index.predicate.is_none());
-            let of =
-                |value: fn(&TableStats) -> Value| whole.map_or(Value::Null, |known| value(known));
+            let known = figures.get(&index.obj);
+            let of = |value: fn(&IndexStats) -> Value| known.map_or(Value::Null, value);
             let mut row = vec![
                 shown_name(&table.schema),
                 shown_name(&index.name),
@@ -473,19 +488,23 @@ fn indexes(catalog: &Catalog, statistics: &Statistics, rows: &mut Rows) {
                 text(USERS),
                 text("VALID"),
                 of(|known| count(known.rows)),
-                whole
-                    .and_then(|known| distinct_keys(table, index, known))
-                    .map_or(Value::Null, count),
+                of(different_keys),
                 of(|known| int(known.sampled)),
-                of(analyzed),
+                of(|known| wall(known.at_us)),
                 text("NO"),
                 yes(is_temporary(&table.schema)),
                 opt_text(index_type(index).starts_with("FUNCTION").then_some("ENABLED")),
                 text("TABLE"),
                 text("DISABLED"),
+                // `prefix_length` and `pct_free`.
+                Value::Null,
+                Value::Null,
+                of(|known| int(known.levels)),
+                of(|known| int(known.leaves)),
+                of(|known| for_each_key(known, leaves(known))),
+                of(|known| for_each_key(known, known.clustering)),
+                of(|known| count(known.clustering)),
             ];
-            // From `prefix_length` to `clustering_factor`.
-            row.extend([const { Value::Null }; 7]);
             row.extend(["YES", "1", "1", "N", "VISIBLE", "NO", "NO", "YES"].map(text));
             rows.push(row);
         }
@@ -587,6 +606,16 @@ impl Session {
         Ok(all)
     }
 
+    async fn index_figures(&mut self, catalog: &Catalog) -> Result<IndexFigures> {
+        let txn = self.transaction()?;
+        let mut all = IndexFigures::new();
+        for table in &catalog.tables {
+            let known = dict::index_statistics(&self.ctx, &txn, table).await?;
+            all.extend(known.into_iter().map(|known| (known.index, known)));
+        }
+        Ok(all)
+    }
+
     /// The rows of one of these views.
     pub(super) async fn objects_view(&mut self, which: SessionView, rows: &mut Rows) -> Result<()> {
         let catalog = self.shown_catalog().await?;
@@ -603,12 +632,14 @@ impl Session {
                 tab_columns(&catalog, &all, which == SessionView::TabCols, rows);
             }
             SessionView::Indexes => {
-                let all = self.column_statistics(&catalog).await?;
+                let all = self.index_figures(&catalog).await?;
                 indexes(&catalog, &all, rows);
             }
-            SessionView::TabStatistics
-            | SessionView::TabColStatistics
-            | SessionView::IndStatistics => {
+            SessionView::IndStatistics => {
+                let all = self.index_figures(&catalog).await?;
+                gathered::of_indexes(&catalog, &all, rows);
+            }
+            SessionView::TabStatistics | SessionView::TabColStatistics => {
                 let all = self.column_statistics(&catalog).await?;
                 gathered::fill(which, &catalog, &all, rows);
             }

@@ -24,10 +24,11 @@ views! {
         background: Text, "`1`: one of the instance's own.";
         latchwait: Text, "Address of the latch that it sleeps for.";
         cpu_used: Int8, "Microseconds of processor time of its thread; NULL for what shares some.";
-        pga_used_mem: Int8, "Always NULL: memory is told for all together, by `v$pgastat`.";
-        pga_alloc_mem: Int8, "Always NULL.";
-        pga_freeable_mem: Int8, "Always NULL.";
-        pga_max_mem: Int8, "Always NULL.";
+        pga_used_mem: Int8, "Bytes that the work areas of its session's statements hold; what else \
+            a process has in memory is not told.";
+        pga_alloc_mem: Int8, "The same: what they do not hold is given back at once.";
+        pga_freeable_mem: Int8, "Always NULL, for the same reason.";
+        pga_max_mem: Int8, "The most that they have held at once.";
     }
     "v$resource_limit", Make::Local(resource_limit), "What the instance has in use of what may have \
         a limit." {
@@ -76,6 +77,7 @@ fn processes(instance: &Arc<Instance>, rows: &mut Rows) {
             let files = files.filter(|_| !background)?;
             Some(format!("{}_ora_{}.trc", files.prefix(), state.sid()))
         });
+        let held = state.held_bytes();
         let trace = files.zip(name).map(|(files, name)| files.path(&name));
         rows.push(vec![
             process_address(state.sid()),
@@ -88,10 +90,11 @@ fn processes(instance: &Arc<Instance>, rows: &mut Rows) {
             opt_text(background.then_some("1")),
             latch.map_or(Value::Null, |_| text(format!("{:016X}", wait.p[0]))),
             state.thread_cpu_us(env).map_or(Value::Null, int),
+            int(held),
+            int(held),
             Value::Null,
-            Value::Null,
-            Value::Null,
-            Value::Null,
+            // It may have grown since.
+            int(state.most_held_bytes().max(held)),
         ]);
     }
 }
@@ -162,8 +165,8 @@ fn osstat(instance: &Arc<Instance>, rows: &mut Rows) {
 }
 
 fn sys_time_model(instance: &Arc<Instance>, rows: &mut Rows) {
-    let all = instance.observer.sysstat();
-    let of = |stat: Stat| all[stat.index()].1;
+    let all = instance.observer.foreground_stats();
+    let of = |stat: Stat| all[stat.index()];
     let model = MODEL.map(|(stat, name, id)| (id, name, of(stat)));
     let all_cpu_us = instance.observer.env().process_cpu_us();
     let others_us = all_cpu_us.saturating_sub(of(Stat::CpuUsed));
@@ -179,8 +182,10 @@ fn sess_time_model(instance: &Arc<Instance>, rows: &mut Rows) {
         if state.kind() == SessionKind::Background {
             continue;
         }
+        let times = state.times(env);
         for (stat, name, id) in MODEL {
-            rows.push(vec![int4(state.sid()), int(id), text(name), int(state.stat(stat, env))]);
+            let us = times.iter().find(|(of, _)| *of == stat).map_or(0, |(_, us)| *us);
+            rows.push(vec![int4(state.sid()), int(id), text(name), int(us)]);
         }
     }
 }

@@ -27,7 +27,7 @@ views! {
         modified: Timestamptz, "Always NULL: nobody notes when.";
         schema: Text, "`SYS`.";
     }
-    "v$option", Make::Once(options), "What the field's editions differ in." {
+    "v$option", Make::Local(options), "What the field's editions differ in." {
         parameter: Text, "The field's name of it.";
         value: Text, "`TRUE`: there is something of the kind here; else `FALSE`.";
     }

@@ -95,9 +95,7 @@ pub(super) enum SessionView {
     RolePrivs,
     Tab,
     Cat,
-    DataFile,
-    OpenCursor,
-    Tablespace,
+    PlanTable,
 }
 
 /// One view.
@@ -137,9 +135,14 @@ impl View {
         Rows::new(&columns)
     }
 
-    /// Whether each instance has rows of its own, and a `gv$` view shows those of all.
+    /// Whether each instance has rows of its own, and a `gv$` view shows those of all; of what only
+    /// the session that asks has, its own instance.
     pub fn is_local(&self) -> bool {
-        matches!(self.make, Make::Local(_) | Make::Blocked(_))
+        match self.make {
+            Make::Local(_) | Make::Blocked(_) => true,
+            Make::Session(made) => made == SessionView::MyStatistics,
+            Make::Once(_) => false,
+        }
     }
 }
 

@@ -276,7 +276,7 @@ pub(super) fn word_hash(word: &str) -> Value {
 }
 
 /// The client's end of a connection over the network.
-fn port(machine: &str) -> Value {
+pub(super) fn port(machine: &str) -> Value {
     machine.parse::<SocketAddr>().map_or(Value::Null, |address| int4(address.port()))
 }
 
@@ -284,6 +284,11 @@ fn port(machine: &str) -> Value {
 fn told(s: &SessionRow) -> [Value; 5] {
     let a = &s.about;
     [&a.service, &a.module, &a.action, &a.client_info, &a.client_identifier].map(|word| opt(word))
+}
+
+/// A routine that runs, and which part of it: it is one subprogram, its own.
+pub(super) fn routine(obj: Option<u32>) -> [Value; 2] {
+    [obj.map_or(Value::Null, int), obj.map_or(Value::Null, |_| Value::Int4(1))]
 }
 
 /// From `sql_text` to `plsql_subprogram_id`.
@@ -299,11 +304,7 @@ fn statement(instance: &Instance, s: &SessionRow) -> [Value; 18] {
         .map(|moment| moment.map_or(Value::Null, at));
     let number = |number: Option<u32>| number.map_or(Value::Null, int4);
     let exec = |exec: Option<u64>| exec.map_or(Value::Null, int);
-    // A routine is one subprogram, its own.
-    let code = |obj: Option<u32>| {
-        [obj.map_or(Value::Null, int), obj.map_or(Value::Null, |_| Value::Int4(1))]
-    };
-    let [[entry, entry_part], [inner, inner_part]] = [r.entry_code, r.code].map(code);
+    let [[entry, entry_part], [inner, inner_part]] = [r.entry_code, r.code].map(routine);
     let address = |id: Option<SqlId>| id.map_or(Value::Null, sql_address);
     let hash = |id: Option<SqlId>| id.map_or(Value::Null, |id| int(id.hash_value()));
     [

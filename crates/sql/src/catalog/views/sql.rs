@@ -2,14 +2,10 @@
 
 use super::registry::{Column, Make, columns, views};
 use super::session::{user_number, word_hash};
-use super::{average, int4, shown_name, wall};
-use crate::Result;
-use crate::catalog::Catalog;
+use super::{average, int4, wall};
 use crate::catalog::rows::Shape::{Float8, Int4, Int8, Text, Timestamptz};
-use crate::catalog::rows::{NamedRow, Rows, int, opt_text, text};
-use crate::session::Session;
-use block::{BLOCK_BYTES, ObjId};
-use kernel::dict::IndexKind;
+use crate::catalog::rows::{Rows, int, opt_text, text};
+use block::BLOCK_BYTES;
 use kernel::instance::Instance;
 use kernel::row::Value;
 use observe::{CursorRow, Figures, SqlId, Stat};
@@ -86,6 +82,16 @@ const VERSIONS: &[Column] = columns! {
     object_status: Text, "`VALID`: a plan that is out of date is made anew when it is wanted.";
     is_obsolete: Text, "`N`: however many rows of a statement there are.";
     is_shareable: Text, "`Y`: sessions of the same kind share it.";
+    program_id: Int8, "The function or procedure whose code it was parsed first in, as \
+        `pg_proc.oid` has it; 0: it was in none.";
+};
+
+/// By what it is like others.
+const SIGNATURES: &[Column] = columns! {
+    exact_matching_signature: Int8, "A number made from the text: the same for texts that differ in \
+        blanks, comments that are no hints, and small or capital letters of words.";
+    force_matching_signature: Int8, "The same for texts that differ in these, and in constants or \
+        parameters in their place.";
 };
 
 views! {
@@ -95,11 +101,11 @@ views! {
         sql_id: Text, "Name of the statement, made from its text; the same in traces and on all \
             instances.";
         child_number: Int4, "Tells the rows of one statement apart.";
-    } + CURSOR {} + COSTS {} + LOADED {} + VERSIONS {}
+    } + CURSOR {} + COSTS {} + LOADED {} + VERSIONS {} + SIGNATURES {}
     "v$sqlarea", Make::Local(sqlarea), "The same, one row for a text." {
         sql_id: Text, "Name of the statement.";
         version_count: Int8, "Rows that `v$sql` has of it.";
-    } + CURSOR {} + COSTS {} + LOADED {} + VERSIONS {}
+    } + CURSOR {} + COSTS {} + LOADED {} + VERSIONS {} + SIGNATURES {}
     "v$sqlstats", Make::Local(sqlstats), "The same, one row for a text and a plan." {
         sql_id: Text, "Name of the statement.";
         plan_hash_value: Int8, "Number of the plan; 0: it has none, or one for each execution.";
@@ -114,36 +120,12 @@ views! {
         failed_executions: Int8, "Executions that failed.";
     } + COSTS {
         last_active_time: Timestamptz, "When its last execution ended.";
-    }
-    "v$sql_plan", Make::Local(sql_plan), "Plans of the statements in `v$sql`, one row a step, with \
-        what the planner expected; none of statements that are planned for each execution." {
-        sql_id: Text, "Name of the statement.";
-        child_number: Int4, "Which of its rows in `v$sql`.";
-        address: Text, "The number behind `sql_id`, in hexadecimal.";
-        hash_value: Int8, "The lower half of the number behind `sql_id`.";
-        plan_hash_value: Int8, "Number of the plan.";
-        id: Int4, "Number of the step, from 0, which is the statement itself.";
-        parent_id: Int4, "The step whose input it is.";
-        depth: Int4, "How deep in the tree it stands.";
-        position: Int4, "Among the inputs of its parent, from 1.";
-        operation: Text, "What is done, in the field's words: `TABLE ACCESS`, `INDEX` ..";
-        options: Text, "How: `FULL`, `BY INDEX ROWID`, `RANGE SCAN` ..";
-        "object#": Int8, "Number of the table or index; NULL: it has been dropped, or several \
-            indexes have the name.";
-        object_owner: Text, "Schema of that; NULL for the same reasons.";
-        object_name: Text, "The table or index.";
-        object_type: Text, "`TABLE`, `INDEX`, `INDEX (UNIQUE)` or `INDEX (BITMAP)`.";
-        other_tag: Text, "Always NULL: an operation says by itself whether several tasks do it.";
-        partition_start: Text, "Always NULL: there are no partitions.";
-        partition_stop: Text, "Always NULL, for the same reason.";
-        cost: Int8, "What it costs with all below it, in units of reading a block after another.";
-        cardinality: Int8, "Rows that it gives.";
-        bytes: Int8, "Bytes of these.";
-        time: Int8, "Always NULL: what a step costs is not told in seconds.";
-        access_predicates: Text, "What leads to its rows.";
-        filter_predicates: Text, "What they must meet beside that.";
-        projection: Text, "Names of the columns that it yields; NULL: that is not known.";
-        parsing_user: Text, "Who parsed the statement first.";
+        sharable_mem: Int8, "Bytes of its text and its counters in the shared pool, of all of its \
+            rows in `v$sql`; plans are not in them.";
+    } + SIGNATURES {}
+    "v$sqlcommand", Make::Local(sqlcommand), "Commands that have a number of the field's." {
+        command_type: Int4, "The number, as in `v$sql`.";
+        command_name: Text, "Its name.";
     }
     "v$sqltext", Make::Local(sqltext), "Texts of statements, cut into pieces." {
         sql_id: Text, "Name of the statement.";
@@ -162,8 +144,9 @@ views! {
         pins: Int8, "Executions.";
         pinhits: Int8, "Executions whose plan was still good.";
         pinhitratio: Float8, "Their part.";
-        reloads: Int8, "Plans made anew for a statement that had one before.";
-        invalidations: Int8, "Plans found out of date: a definition had changed, or statistics.";
+        reloads: Int8, "Plans made again that had been held, and were aged out or invalidated.";
+        invalidations: Int8, "Held plans found out of date: a definition had changed, or \
+            statistics.";
         dlm_lock_requests: Int8, "Always 0: no right is asked of other instances for a plan. Those \
             to the definitions that it is made of are in `v$rowcache`.";
         dlm_pin_requests: Int8, "Always 0, for the same reason.";
@@ -178,7 +161,7 @@ const TEXT_CHARS: usize = 1_000;
 /// Characters of a piece of `v$sqltext`.
 const PIECE_CHARS: usize = 64;
 
-fn cursors(instance: &Instance) -> Vec<CursorRow> {
+pub(super) fn cursors(instance: &Instance) -> Vec<CursorRow> {
     let env = instance.observer.env();
     instance.observer.statements.rows(env.now(), env.wall_us())
 }
@@ -269,7 +252,7 @@ pub(super) fn first_chars(all: &str, count: usize) -> &str {
     &all[..end]
 }
 
-fn opt(word: &str) -> Value {
+pub(super) fn opt(word: &str) -> Value {
     opt_text(Some(word).filter(|word| !word.is_empty()))
 }
 
@@ -325,7 +308,7 @@ fn figures(f: &Figures, executing: Option<u64>) -> Vec<Value> {
 
 /// The columns of [`VERSIONS`]. `loaded`: rows that have a plan; `at_work`: as
 /// [`Executing::of`] has it.
-fn versions(row: &CursorRow, loaded: u64, at_work: (u64, u64)) -> [Value; 13] {
+fn versions(row: &CursorRow, loaded: u64, at_work: (u64, u64)) -> [Value; 14] {
     let cost = row.plan.first().and_then(|statement| statement.cost);
     [
         int(loaded),
@@ -342,7 +325,19 @@ fn versions(row: &CursorRow, loaded: u64, at_work: (u64, u64)) -> [Value; 13] {
         text("VALID"),
         text("N"),
         text("Y"),
+        int(row.parsed_by.code.unwrap_or(0)),
     ]
+}
+
+/// The columns of [`SIGNATURES`].
+fn signatures(row: &CursorRow) -> [Value; 2] {
+    [row.signatures.exact, row.signatures.force].map(int)
+}
+
+fn sqlcommand(_: &Arc<Instance>, rows: &mut Rows) {
+    for (number, name) in observe::COMMANDS {
+        rows.push(vec![int4(*number), text(*name)]);
+    }
 }
 
 fn sql(instance: &Arc<Instance>, rows: &mut Rows) {
@@ -356,6 +351,7 @@ fn sql(instance: &Arc<Instance>, rows: &mut Rows) {
         let times = [row.first_load_wall_us, row.last_load_wall_us, row.last_active_wall_us];
         values.extend(times.map(wall));
         values.extend(versions(&row, loaded(&row), at_work));
+        values.extend(signatures(&row));
         rows.push(values);
     }
 }
@@ -372,6 +368,7 @@ fn sqlarea(instance: &Arc<Instance>, rows: &mut Rows) {
         let times = [row.first_load_wall_us, row.last_load_wall_us, row.last_active_wall_us];
         values.extend(times.map(wall));
         values.extend(versions(row, group.loaded, at_work));
+        values.extend(signatures(row));
         rows.push(values);
     }
 }
@@ -388,118 +385,16 @@ fn sqlstats(instance: &Arc<Instance>, rows: &mut Rows) {
             opt(&row.parsed_by.user),
         ];
         values.extend(figures(&group.figures, None));
-        values.push(wall(row.last_active_wall_us));
+        values.extend([wall(row.last_active_wall_us), int(row.bytes)]);
+        values.extend(signatures(row));
         rows.push(values);
-    }
-}
-
-/// The names are the asker's to fill in, who can read the dictionary.
-fn sql_plan(instance: &Arc<Instance>, rows: &mut Rows) {
-    for row in cursors(instance) {
-        for (id, step) in row.plan.iter().enumerate() {
-            rows.push(vec![
-                text(row.id.to_string()),
-                int4(row.child),
-                sql_address(row.id),
-                int(row.id.hash_value()),
-                int(row.plan_hash),
-                int4(id),
-                step.parent.map_or(Value::Null, int4),
-                int4(step.depth),
-                int4(step.position),
-                text(step.operation.as_str()),
-                opt_text(step.option.as_deref()),
-                if step.obj > 0 { int(step.obj) } else { Value::Null },
-                Value::Null,
-                opt_text(step.object.as_deref()),
-                Value::Null,
-                Value::Null,
-                Value::Null,
-                Value::Null,
-                estimate(step.cost),
-                estimate(step.rows),
-                estimate(step.bytes),
-                Value::Null,
-                opt_text(step.access.as_deref()),
-                opt_text(step.filter.as_deref()),
-                opt_text(step.projection.as_deref()),
-                opt(&row.parsed_by.user),
-            ]);
-        }
     }
 }
 
 /// A whole number; NULL: nothing is known.
 #[allow(clippy::cast_possible_truncation)] // estimates; it saturates
-fn estimate(value: Option<f64>) -> Value {
+pub(super) fn estimate(value: Option<f64>) -> Value {
     value.map_or(Value::Null, |value| Value::Int8(value.round() as i64))
-}
-
-/// What plans name: number, schema and the field's word for the type.
-struct Named {
-    obj: i64,
-    schema: String,
-    kind: &'static str,
-}
-
-/// Tables and indexes as plans name them.
-struct PlanObjects {
-    by_number: BTreeMap<i64, Named>,
-    /// Numbers of indexes by name; 0: of several.
-    indexes: BTreeMap<String, i64>,
-}
-
-impl PlanObjects {
-    fn of(catalog: &Catalog) -> PlanObjects {
-        let mut all = PlanObjects { by_number: BTreeMap::new(), indexes: BTreeMap::new() };
-        for table in &catalog.tables {
-            all.add(table.obj, &table.schema, "TABLE");
-            for index in table.all_indexes() {
-                all.add(
-                    index.obj,
-                    &table.schema,
-                    match (index.unique, index.kind) {
-                        (true, _) => "INDEX (UNIQUE)",
-                        (false, IndexKind::Bitmap) => "INDEX (BITMAP)",
-                        (false, IndexKind::Tree | IndexKind::Reverse) => "INDEX",
-                    },
-                );
-                let number = i64::from(index.obj.0);
-                let known = all.indexes.entry(index.name.to_uppercase());
-                known.and_modify(|known| *known = 0).or_insert(number);
-            }
-        }
-        all
-    }
-
-    fn add(&mut self, obj: ObjId, schema: &str, kind: &'static str) {
-        let obj = i64::from(obj.0);
-        self.by_number.insert(obj, Named { obj, schema: schema.to_owned(), kind });
-    }
-
-    /// What a row names: by its number, which tables have; an index may have its name only.
-    fn find(&self, row: NamedRow<'_>) -> Option<&Named> {
-        if let Value::Int8(obj) = row.get("object#") {
-            return self.by_number.get(&obj);
-        }
-        let is_index = row.text("operation").contains("INDEX");
-        let obj = self.indexes.get(row.text("object_name")).filter(|_| is_index)?;
-        self.by_number.get(obj)
-    }
-}
-
-impl Session {
-    /// Fills in the numbers, schemas and types of the objects of `v$sql_plan`.
-    pub(in crate::catalog) async fn name_plan_objects(&mut self, rows: &mut Rows) -> Result<()> {
-        let objects = PlanObjects::of(&self.catalog().await?);
-        rows.fill("object_owner", |row| {
-            objects.find(row).map_or(Value::Null, |of| shown_name(&of.schema))
-        });
-        rows.fill("object_type", |row| objects.find(row).map_or(Value::Null, |of| text(of.kind)));
-        // Last, for the others are found by it.
-        rows.fill("object#", |row| objects.find(row).map_or(Value::Null, |of| int(of.obj)));
-        Ok(())
-    }
 }
 
 fn sqltext(instance: &Arc<Instance>, rows: &mut Rows) {

@@ -160,7 +160,7 @@ views! {
         maxblocks: Int8, "Blocks of the same.";
         increment_by: Int8, "Blocks by which it grows.";
     }
-    "v$tempfile", Make::Session(SessionView::Nothing), "The same, by number: always without rows." {
+    "v$tempfile", Make::Local(nothing), "The same, by number: always without rows." {
         "file#": Int4, "Number of the file.";
         "ts#": Int4, "Number of its tablespace.";
         "rfile#": Int4, "The same as `file#`.";
@@ -171,7 +171,7 @@ views! {
         block_size: Int8, "Bytes of a block.";
         name: Text, "Its name.";
     }
-    "v$datafile", Make::Session(SessionView::DataFile), "The same, by number." {
+    "v$datafile", Make::Local(data_file), "Files of tables, indexes and undo, by number." {
         "file#": Int4, "Number of the file.";
         "ts#": Int4, "Number of its tablespace, as `v$tablespace` has it.";
         name: Text, "Its name, as `dba_data_files.file_name` has it.";
@@ -182,7 +182,7 @@ views! {
         status: Text, "`ONLINE`.";
         enabled: Text, "`READ WRITE`.";
     }
-    "v$tablespace", Make::Session(SessionView::Tablespace), "Where blocks are." {
+    "v$tablespace", Make::Local(tablespaces), "Where blocks are." {
         "ts#": Int4, "Its number.";
         name: Text, "Its name.";
         bigfile: Text, "`YES`: it has one file.";
@@ -201,9 +201,37 @@ views! {
 /// Files and their tablespaces.
 const FILES: [(u16, &str); 2] = [(UNDO_FILE, "UNDO"), (DATA_FILE, "USERS")];
 
-pub(super) fn tablespaces(rows: &mut Rows) {
+fn tablespaces(_: &Arc<Instance>, rows: &mut Rows) {
     FILES.iter().for_each(|(file, space)| rows.push(vec![int4(*file), text(*space), text("YES")]));
 }
+
+/// File, tablespace, name and blocks of each.
+fn files(instance: &Instance) -> impl Iterator<Item = (u16, &'static str, String, u32)> {
+    FILES.into_iter().filter_map(move |(file, space)| {
+        let blocks = instance.core.cache.group.file_blocks(file)?;
+        Some((file, space, format!("+SKEIN/{}.{file}", space.to_lowercase()), blocks))
+    })
+}
+
+fn data_file(instance: &Arc<Instance>, rows: &mut Rows) {
+    for (file, _, name, blocks) in files(instance) {
+        let bytes = u64::from(blocks) * BLOCK_BYTES as u64;
+        // A tablespace has one file, whose number it goes by.
+        rows.push(vec![
+            int4(file),
+            int4(file),
+            text(name),
+            int(bytes),
+            int(blocks),
+            int(BLOCK_BYTES),
+            int4(file),
+            text("ONLINE"),
+            text("READ WRITE"),
+        ]);
+    }
+}
+
+fn nothing(_: &Arc<Instance>, _: &mut Rows) {}
 
 fn tablespace(file: u16) -> Value {
     FILES.iter().find(|of| of.0 == file).map_or(Value::Null, |of| text(of.1))
@@ -430,18 +458,10 @@ impl Session {
         }
     }
 
-    /// File, tablespace, name and blocks of each.
-    fn files(&self) -> impl Iterator<Item = (u16, &'static str, String, u32)> {
-        FILES.into_iter().filter_map(|(file, space)| {
-            let blocks = self.instance.core.cache.group.file_blocks(file)?;
-            Some((file, space, format!("+SKEIN/{}.{file}", space.to_lowercase()), blocks))
-        })
-    }
-
     pub(super) fn data_files(&self, rows: &mut Rows) {
         let luns = self.instance.core.cache.group.luns();
         let free_bytes: u64 = luns.iter().map(|lun| lun.free_bytes).sum();
-        for (file, space, name, blocks) in self.files() {
+        for (file, space, name, blocks) in files(&self.instance) {
             let bytes = u64::from(blocks) * BLOCK_BYTES as u64;
             rows.push(vec![
                 text(name),
@@ -456,24 +476,6 @@ impl Session {
                 int((bytes + free_bytes) / BLOCK_BYTES as u64),
                 Value::Null,
                 text("ONLINE"),
-            ]);
-        }
-    }
-
-    pub(super) fn data_file(&self, rows: &mut Rows) {
-        for (file, _, name, blocks) in self.files() {
-            let bytes = u64::from(blocks) * BLOCK_BYTES as u64;
-            // A tablespace has one file, whose number it goes by.
-            rows.push(vec![
-                int4(file),
-                int4(file),
-                text(name),
-                int(bytes),
-                int(blocks),
-                int(BLOCK_BYTES),
-                int4(file),
-                text("ONLINE"),
-                text("READ WRITE"),
             ]);
         }
     }

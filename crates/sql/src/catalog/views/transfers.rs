@@ -46,8 +46,8 @@ views! {
         class: Text, "`data block`, `undo header`, `undo block` or `others`.";
         kind: Text, "`cr`: consistent copies; `current`: newest versions.";
         blocks: Int8, "Blocks.";
-        total_us: Int8, "Microseconds from the request to the arrival.";
-        interconnect_us: Int8, "Of these, what none of the following accounts for: the network.";
+        total_us: Int8, "Microseconds from the request to the arrival: the sum of the following.";
+        interconnect_us: Int8, "Of these, what none of the other parts accounts for: the network.";
         master_queue_us: Int8, "Of these, at the master behind others who wanted the block.";
         master_lms_us: Int8, "Of these, for the master's block server (LMS) to take the request, if \
             the master is another instance.";
