@@ -49,6 +49,10 @@ impl TraceFiles for Folder {
         file.write_all(text)
     }
 
+    fn size_bytes(&self, name: &str) -> u64 {
+        std::fs::metadata(self.dir.join(name)).map_or(0, |file| file.len())
+    }
+
     fn prefix(&self) -> &str {
         &self.prefix
     }
@@ -80,10 +84,11 @@ mod tests {
             banner: String::new(),
             node: String::new(),
         };
+        assert_eq!(files.size_bytes("a.trc"), 0);
         files.append("a.trc", b"one\n").expect("written");
         files.append("a.trc", b"two\n").expect("written");
         let there = std::fs::read_to_string(files.path("a.trc")).expect("the file");
-        assert_eq!(there, "one\ntwo\n");
+        assert_eq!((there.as_str(), files.size_bytes("a.trc")), ("one\ntwo\n", 8));
         std::fs::remove_dir_all(&dir).expect("removed");
         std::fs::write(&dir, b"a file, no folder").expect("written");
         assert!(files.append("a.trc", b"lost").is_err());

@@ -96,7 +96,8 @@ pub fn input(database: &str, snapshots: Vec<SnapshotRow>, answers: Vec<Fetched>)
 pub fn beside_statements((begin, end): (i64, i64)) -> Vec<String> {
     let blockers = format!(
         "select blocking_inst_id, blocking_session, count(*) from gv$active_session_history \
-         where event like 'enq: TX%' and blocking_session is not null and sample_time > \
+         where event = 'enq: TX - row lock contention' and blocking_session is not null and \
+         sample_time > \
          (select min(end_interval_time) from pg_awr.wrm$_snapshot where snap_id = {begin}) \
          and sample_time <= \
          (select max(end_interval_time) from pg_awr.wrm$_snapshot where snap_id = {end}) \
@@ -210,6 +211,8 @@ mod tests {
 
     #[test]
     fn who_held_row_locks_is_beside_the_snapshots() {
+        let asked = beside_statements((3, 4)).join(";");
+        assert!(asked.contains("where event = 'enq: TX - row lock contention' and"), "{asked}");
         let sequences = answer(&[&["public.s", "20", "Y"], &["", "1", "N"]]);
         let told = beside(&[sequences, answer(&[&["2", "200001", "8"]])]);
         assert_eq!(told.blockers, [(2, 200_001, 8)]);

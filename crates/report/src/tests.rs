@@ -233,7 +233,7 @@ select *
 END OF STMT
 WAIT #1: nam='row cache lock' ela= 40 cache id=13 mode=0 request=5 obj#=-1 tim=140
 =====================
-PARSE ERROR #2:len=23 dep=0 uid=10 oct=3 lid=10 tim=150 err=42P01
+PARSE ERROR #1:len=23 dep=0 uid=10 oct=3 lid=10 tim=150 err=42P01
 select *
   from missing
 WAIT #0: nam='SQL*Net message from client' ela= 900 driver id=0 #bytes=0 p3=0 obj#=-1 tim=1700
@@ -293,4 +293,95 @@ fn a_session_is_taken_out_of_several_files() {
     let both = Filter { service: Some("skein".into()), ..Filter::default() };
     assert_eq!(of(both.clone()), format!("{other}{FILE}{later}"));
     assert_eq!(of(Filter { action: Some("none".into()), ..both }), "");
+}
+
+/// The lines of a session that begins to call itself something else within a call, and has two
+/// statements in that time, one of which looks like other lines.
+const MODULES: &str = "\
+Skein 0.1.0 SQL trace
+*** 2026-11-21T10:00:00.000001Z
+*** SESSION ID:(5.7) 2026-11-21T10:00:00.000001Z
+*** MODULE NAME:(psql) 2026-11-21T10:00:00.000001Z
+
+=====================
+PARSING IN CURSOR #1 len=42 dep=0 uid=10 oct=47 lid=10 tim=100 hv=7 ad='7' sqlid='abc'
+call dbms_application_info.set_module('m',
+END OF STMT
+PARSE #1:c=0,e=10,p=0,cr=0,cu=0,mis=1,r=0,dep=0,og=1,plh=0,tim=110
+=====================
+PARSING IN CURSOR #2 len=8 dep=0 uid=10 oct=3 lid=10 tim=111 hv=8 ad='8' sqlid='def'
+select 2
+END OF STMT
+PARSE #2:c=0,e=2,p=0,cr=0,cu=0,mis=1,r=0,dep=0,og=1,plh=0,tim=113
+*** MODULE NAME:(m) 2026-11-21T10:02:00.000001Z
+*** ACTION NAME:(a) 2026-11-21T10:02:00.000001Z
+EXEC #1:c=0,e=20,p=0,cr=0,cu=0,mis=0,r=0,dep=0,og=1,plh=0,tim=130
+=====================
+PARSING IN CURSOR #3 len=46 dep=0 uid=10 oct=3 lid=10 tim=140 hv=9 ad='9' sqlid='ghj'
+select '
+*** MODULE NAME:(x) 2026
+EXEC #2:c=0'
+END OF STMT
+PARSE #3:c=0,e=10,p=0,cr=0,cu=0,mis=1,r=0,dep=0,og=1,plh=0,tim=150
+ERROR #3:err=22012 tim=151
+EXEC #1:c=0,e=30,p=0,cr=0,cu=0,mis=0,r=0,dep=0,og=1,plh=0,tim=180
+CLOSE #1:c=0,e=0,dep=0,type=0,tim=190
+CLOSE #2:c=0,e=0,dep=0,type=0,tim=190
+CLOSE #3:c=0,e=0,dep=0,type=0,tim=190
+";
+
+#[test]
+fn a_call_has_its_text_though_that_was_told_before_the_part() {
+    let module = Filter { module: Some("m".into()), ..Filter::default() };
+    let text = trcsess(&[MODULES.to_owned()], &module);
+    let carried = "\
+=====================
+PARSING IN CURSOR #1 len=42 dep=0 uid=10 oct=47 lid=10 tim=100 hv=7 ad='7' sqlid='abc'
+call dbms_application_info.set_module('m',
+END OF STMT
+";
+    let at = MODULES.find("*** MODULE NAME:(m)").expect("it is there");
+    // Once, before its first call; a cursor without calls in the part is only closed.
+    let wanted = MODULES[at..].replacen("EXEC #1:", &format!("{carried}EXEC #1:"), 1);
+    assert_eq!(text, wanted);
+    let trace = read(&text);
+    assert_eq!(trace.notes, []);
+    let told: Vec<(&str, u64)> =
+        trace.statements.iter().map(|s| (s.sql_id.as_str(), s.total().count)).collect();
+    assert_eq!(told, [("abc", 2), ("ghj", 1)]);
+    // Another session's cursor of the same number comes between, in the order of time.
+    let other = MODULES
+        .replace("5.7", "6.1")
+        .replace("(psql)", "(m)")
+        .replace("10:0", "10:01:0")
+        .replace("set_module(", "set_modules(")
+        .replace("len=42", "len=43")
+        .replace("sqlid='abc'", "sqlid='xyz'");
+    let end = other.find("PARSE #2").expect("it is there");
+    let both = trcsess(&[MODULES.to_owned(), other[..end].to_owned()], &module);
+    assert_eq!(both, format!("{}{wanted}", &other[..end]));
+    let trace = read(&both);
+    assert_eq!(trace.notes, []);
+    let told: Vec<(&str, u64)> =
+        trace.statements.iter().map(|s| (s.sql_id.as_str(), s.total().count)).collect();
+    assert_eq!(told, [("xyz", 1), ("def", 0), ("abc", 2), ("ghj", 1)]);
+}
+
+#[test]
+fn an_error_of_the_execution_is_a_call_that_failed() {
+    let text = "\
+=====================
+PARSING IN CURSOR #9 len=20 dep=0 uid=10 oct=3 lid=10 tim=100 hv=7 ad='7' sqlid='abc'
+select 1/0 from dual
+END OF STMT
+PARSE #9:c=0,e=10,p=0,cr=0,cu=0,mis=1,r=0,dep=0,og=1,plh=0,tim=110
+EXEC #9:c=0,e=0,p=0,cr=0,cu=0,mis=0,r=0,dep=0,og=1,plh=0,tim=110
+ERROR #9:err=22012 tim=110
+";
+    assert_eq!(read(text).notes, []);
+    let shown = report(text, &Options::default());
+    for line in ["\nParse        1 ", "\nExecute      1 ", "\nCalls that failed: 1\n"] {
+        assert!(shown.contains(line), "{shown}");
+    }
+    assert!(!shown.contains("error during parse"), "{shown}");
 }

@@ -163,8 +163,44 @@ pub fn tkprof(trace: &Trace, names: &[String], options: &Options) -> String {
     out
 }
 
-/// What clients have asked for, as a script: each text once, in the order of their first use. What
-/// could not be parsed is not in it.
+/// A statement with `:b1` for its parameter `$1`, as a script has it; what stands in quotes and
+/// comments stays.
+fn with_variables(text: &str) -> String {
+    let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '$' | '#');
+    let (mut out, mut at) = (String::new(), 0);
+    while let Some(first) = text[at..].chars().next() {
+        let rest = &text[at..];
+        let behind = &rest[first.len_utf8()..];
+        let until = |end: &str| behind.find(end).map_or(rest.len(), |i| 1 + i + end.len());
+        let length = match first {
+            '\'' | '"' => until(&first.to_string()),
+            '-' if behind.starts_with('-') => until("\n"),
+            '/' if behind.starts_with('*') => until("*/"),
+            '$' => {
+                let digits = behind.find(|c: char| !c.is_ascii_digit()).unwrap_or(behind.len());
+                if digits > 0 {
+                    out.push_str(":b");
+                    at += 1;
+                    digits
+                } else {
+                    // What its tag ends as well.
+                    let tag = behind.find('$').map_or("", |end| &rest[..end + 2]);
+                    let end = if tag.is_empty() { None } else { rest[tag.len()..].find(tag) };
+                    end.map_or(1, |end| end + 2 * tag.len())
+                }
+            }
+            // A name may have the sign in it.
+            c if is_part(c) => rest.find(|c: char| !is_part(c)).unwrap_or(rest.len()),
+            other => other.len_utf8(),
+        };
+        out.push_str(&text[at..at + length]);
+        at += length;
+    }
+    out
+}
+
+/// What clients have asked for, as a script: each text once, in the order of their first use, with
+/// variables for its parameters. What could not be parsed is not in it.
 #[must_use]
 pub fn recorded(trace: &Trace) -> String {
     /// The field's number of a block of procedural code.
@@ -180,7 +216,7 @@ pub fn recorded(trace: &Trace) -> String {
         }
         let _ = match statement.command {
             BLOCK => writeln!(out, "{text}\n/"),
-            _ => writeln!(out, "{};", text.trim_end_matches(';')),
+            _ => writeln!(out, "{};", with_variables(text.trim_end_matches(';'))),
         };
     }
     out
@@ -300,6 +336,29 @@ fn counts(out: &mut String, trace: &Trace, names: &[String]) {
         let _ = writeln!(out, "\n{} places of the input could not be read:", trace.notes.len());
         for note in &trace.notes {
             let _ = writeln!(out, "{}:{}: {}", note.file, note.line, note.text);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_are_variables_of_a_script() {
+        for (text, wanted) in [
+            ("select v from t where k = $1 and n<$12", "select v from t where k = :b1 and n<:b12"),
+            ("select '$1', \"$1\", v$1 from v$x", "select '$1', \"$1\", v$1 from v$x"),
+            ("select 'it''s $1' || $2 -- $3\n, $4", "select 'it''s $1' || :b2 -- $3\n, :b4"),
+            (
+                "select /* $1 */ $$ $1 $$, $a$ $1 $a$, $1",
+                "select /* $1 */ $$ $1 $$, $a$ $1 $a$, :b1",
+            ),
+            ("select 'é' = $1, $", "select 'é' = :b1, $"),
+            ("select 'open $1", "select 'open $1"),
+            ("select $1::int -- end", "select :b1::int -- end"),
+        ] {
+            assert_eq!(with_variables(text), wanted);
         }
     }
 }

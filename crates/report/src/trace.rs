@@ -210,7 +210,7 @@ struct Reader<'a> {
     binds: bool,
 }
 
-fn number_after(line: &str, key: &str) -> Option<u64> {
+pub(crate) fn number_after(line: &str, key: &str) -> Option<u64> {
     let mut from = 0;
     loop {
         let at = from + line[from..].find(key)?;
@@ -237,10 +237,45 @@ fn quoted_after<'a>(line: &'a str, key: &str) -> Option<&'a str> {
 }
 
 /// The number behind `#`, and what follows it.
-fn cursor_of(rest: &str) -> Option<(u64, &str)> {
+pub(crate) fn cursor_of(rest: &str) -> Option<(u64, &str)> {
     let rest = rest.trim_start().strip_prefix('#')?;
     let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
     Some((rest[..end].parse().ok()?, &rest[end..]))
+}
+
+/// Where the text of a statement ends that stands behind line `at`: the line after it, and whether
+/// that is the one which says so.
+pub(crate) fn end_of_text(lines: &[&str], at: usize, length: u64) -> (usize, bool) {
+    let (mut next, mut read) = (at + 1, 0);
+    while let Some(line) = lines.get(next) {
+        if *line == "END OF STMT" {
+            return (next, true);
+        }
+        // A damaged file may lack the end: the length bounds the text.
+        if next > at + 1 && read >= length {
+            break;
+        }
+        read += line.len() as u64 + u64::from(next > at + 1);
+        next += 1;
+    }
+    (next, false)
+}
+
+/// The same of a text that could not be parsed, which only its length ends: the line after it, and
+/// whether all of it is there.
+pub(crate) fn end_of_failed(lines: &[&str], at: usize, length: u64) -> (usize, bool) {
+    let (mut next, mut read) = (at + 1, 0);
+    while next < lines.len() && read < length {
+        // As long as it is in the file, where its end may be of two characters.
+        let begin = lines[next].as_ptr() as usize;
+        let bytes = match lines.get(next + 1) {
+            Some(after) => (after.as_ptr() as usize).saturating_sub(begin),
+            None => lines[next].len() + 1,
+        };
+        read += bytes as u64;
+        next += 1;
+    }
+    (next, read >= length)
 }
 
 impl Trace {
@@ -370,26 +405,10 @@ impl Reader<'_> {
             return at + 1;
         };
         let sql_id = quoted_after(rest, "sqlid=").unwrap_or("").to_owned();
-        let mut text = String::new();
-        let mut next = at + 1;
-        let whole = loop {
-            let Some(line) = lines.get(next) else { break false };
-            if *line == "END OF STMT" {
-                next += 1;
-                break true;
-            }
-            // A damaged file may lack the end: the length bounds the text.
-            if next > at + 1 && text.len() as u64 >= length {
-                break false;
-            }
-            if next > at + 1 {
-                text.push('\n');
-            }
-            text.push_str(line);
-            next += 1;
-        };
+        let (end, whole) = end_of_text(lines, at, length);
+        let text = lines[at + 1..end].join("\n");
         if !whole {
-            self.note(next - 1, "the statement's text has no end");
+            self.note(end - 1, "the statement's text has no end");
         }
         self.close(cursor);
         let held = Statement {
@@ -409,7 +428,7 @@ impl Reader<'_> {
         };
         self.trace.places += 1;
         self.cursors.insert(cursor, Cursor { held, at: None, failed: false });
-        next
+        end + usize::from(whole)
     }
 
     /// What is held of a cursor belongs to this plan.
@@ -451,18 +470,8 @@ impl Reader<'_> {
             self.note(at, format!("cannot be read: {}", shortened(lines[at])));
             return at + 1;
         };
-        let (mut next, mut read) = (at + 1, 0);
-        while next < lines.len() && read < length {
-            // As long as it is in the file, where its end may be of two characters.
-            let begin = lines[next].as_ptr() as usize;
-            let bytes = match lines.get(next + 1) {
-                Some(after) => (after.as_ptr() as usize).saturating_sub(begin),
-                None => lines[next].len() + 1,
-            };
-            read += bytes as u64;
-            next += 1;
-        }
-        if read < length {
+        let (next, whole) = end_of_failed(lines, at, length);
+        if !whole {
             self.note(next - 1, "the statement's text has no end");
         }
         let of = |key| number_after(rest, key);

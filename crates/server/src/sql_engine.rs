@@ -12,7 +12,7 @@ use crate::output::Output;
 use crate::report::{Extra, Report, Severity};
 use kernel::instance::Instance;
 use kernel::txn::Isolation;
-use observe::{AlertLevel, Ctx, DRIVER_TCP, SessionKind, Stat, WaitEvent};
+use observe::{AlertLevel, Ctx, DRIVER_TCP, SessionKind, Stat, TimePart, WaitEvent};
 use sql::{PgError, Prepared, RowSink};
 use std::future::Future;
 use std::os::fd::BorrowedFd;
@@ -151,8 +151,10 @@ impl Engine for SqlEngine {
             .iter()
             .find(|(name, _)| name == "application_name")
             .map_or("", |(_, value)| value.as_str());
-        let began = self.instance.observer.env().now();
         let ctx = self.instance.user_ctx(program);
+        // The first call of each session, until its client is waited for.
+        ctx.session.set_active(true, ctx.env.now());
+        let log_on = ctx.timed(TimePart::LogOn);
         // Each client has a thread of its own.
         ctx.session.take_thread(&ctx.env);
         observe::attribute_latches(&ctx.session);
@@ -172,7 +174,7 @@ impl Engine for SqlEngine {
         )
         .map_err(fatal)?;
         Box::pin(session.log_on(&login.peer)).await.map_err(fatal)?;
-        ctx.bump(Stat::ConnectionTime, ctx.env.now().since(began));
+        drop(log_on);
         Ok(SqlSession { session, ctx, alerted: String::new() })
     }
 

@@ -5,6 +5,7 @@
 
 use super::login;
 use super::pieces::{Piece, next};
+use super::prepared::Prepared;
 use crate::error::{CliError, Result};
 use rustyline::completion::Completer;
 use rustyline::config::Configurer;
@@ -76,7 +77,7 @@ fn sets_password(statement: &str) -> bool {
 /// Whether what was typed has a password in it.
 fn has_password(typed: &str) -> bool {
     let mut at = 0;
-    while let Some(next) = next(&typed[at..]) {
+    while let Some(next) = next(&typed[at..], &Prepared::default()) {
         at += next.end;
         let has_one = match next.piece {
             Piece::Command(line) => login::masked(line).is_some() || sets_password(line),

@@ -8,6 +8,7 @@
 use super::complete::{Editor, Line};
 use super::pieces::{Piece, next};
 use super::place::Place;
+use super::prepared::Prepared;
 use super::query::takes_rows;
 use super::words::{command, first_word};
 use super::{Owned, Shell, copied_rows};
@@ -131,8 +132,8 @@ impl Source {
     }
 
     /// What must be read before the next piece is whole.
-    fn wants(&self) -> Wants {
-        let Some(next) = next(&self.text[self.at..]) else { return Wants::Line };
+    fn wants(&self, prepared: &Prepared) -> Wants {
+        let Some(next) = next(&self.text[self.at..], prepared) else { return Wants::Line };
         let behind = &self.text[self.at + next.end..];
         match next.piece {
             Piece::Statement(_) if !next.complete => Wants::End,
@@ -153,9 +154,9 @@ impl Source {
     }
 
     /// Reads on until the next piece is whole, or there is no more.
-    async fn fill(&mut self) -> Result<()> {
+    async fn fill(&mut self, prepared: &Prepared) -> Result<()> {
         while self.lines_left.is_some() || self.broken.is_some() {
-            let wants = self.wants();
+            let wants = self.wants(prepared);
             if wants == Wants::Nothing {
                 break;
             }
@@ -181,9 +182,9 @@ impl Source {
     }
 
     /// The next piece, once it is there; `None`: there is none.
-    pub(super) async fn take_read(&mut self) -> Result<Option<Taken>> {
-        self.fill().await?;
-        Ok(self.take())
+    pub(super) async fn take_read(&mut self, prepared: &Prepared) -> Result<Option<Taken>> {
+        self.fill(prepared).await?;
+        Ok(self.take(prepared))
     }
 
     /// Takes the line behind the one that is being run, once it is there.
@@ -208,9 +209,9 @@ impl Source {
     }
 
     /// The next piece; `None`: there is none.
-    fn take(&mut self) -> Option<Taken> {
+    fn take(&mut self, prepared: &Prepared) -> Option<Taken> {
         let from = self.at;
-        let next = next(&self.text[from..])?;
+        let next = next(&self.text[from..], prepared)?;
         let (begins, ends) = (from + next.at, from + next.end);
         let rows = match next.piece {
             Piece::Statement(statement) if takes_rows(statement) => {
@@ -346,7 +347,7 @@ mod tests {
             "select 1;\n\n -- x\n  select 2; select\n3;\ncopy t from stdin;\n1\n\\.\nprompt x\n";
         let mut source = Source::new(text.to_owned(), Some("f"), false);
         let mut places = Vec::new();
-        while let Some(taken) = source.take() {
+        while let Some(taken) = source.take(&Prepared::default()) {
             places.push((taken.place.lines, taken.place.columns, taken.rows));
         }
         let rows = Some(Bytes::from("1\n"));
@@ -355,7 +356,8 @@ mod tests {
 
     #[test]
     fn pieces_are_whole_as_soon_as_their_end_is_there() {
-        let wants = |text: &str| Source::new(text.to_owned(), None, true).wants();
+        let prepared = Prepared::default();
+        let wants = |text: &str| Source::new(text.to_owned(), None, true).wants(&prepared);
         for whole in [
             "select 1;\n",
             "prompt x\n",
@@ -378,13 +380,13 @@ mod tests {
     #[test]
     fn the_next_line_of_the_input_is_an_answer() {
         let mut source = Source::new("x; y;\n5\n6\nprompt x\n7\nz;".to_owned(), None, true);
-        source.take();
+        source.take(&Prepared::default());
         assert_eq!(source.take_line().as_deref(), Some("5"));
-        source.take();
+        source.take(&Prepared::default());
         assert_eq!(source.take_line().as_deref(), Some("6"));
-        source.take();
+        source.take(&Prepared::default());
         assert_eq!(source.take_line().as_deref(), Some("7"));
-        let last = source.take().map(|taken| taken.piece);
+        let last = source.take(&Prepared::default()).map(|taken| taken.piece);
         assert!(matches!(last, Some(Owned::Statement(text)) if text == "z"));
         assert_eq!(source.take_line(), None);
     }

@@ -292,6 +292,7 @@ impl Shell {
         }
         self.task.abort();
         self.watcher = None;
+        self.prepared.clear();
         (self.client, self.notices, self.task) = (Rc::new(client), notices, task);
         self.link = link;
         (self.instance, self.is_connected) = (instance, true);

@@ -23,6 +23,7 @@ mod input;
 mod login;
 mod pieces;
 mod place;
+mod prepared;
 mod prompt;
 mod query;
 mod report;
@@ -46,6 +47,7 @@ use input::{Asked, Source};
 use login::{Login, Session};
 use pieces::{Piece, next};
 use place::Place;
+use prepared::Prepared;
 use report::Report;
 use settings::Settings;
 use std::collections::BTreeMap;
@@ -108,6 +110,7 @@ struct Shell {
     transaction: Transaction,
     /// What was sent last commits, and there is no answer yet.
     may_commit: bool,
+    prepared: Prepared,
     settings: Settings,
     variables: BTreeMap<String, Variable>,
     defines: BTreeMap<String, String>,
@@ -181,6 +184,7 @@ pub fn run(request: &Request<'_>) -> Result<()> {
             is_connected: true,
             transaction: Transaction::default(),
             may_commit: false,
+            prepared: Prepared::default(),
             settings: Settings {
                 format: request.format,
                 ..Settings::new(interactive, !request.commands.is_empty())
@@ -271,7 +275,7 @@ impl Shell {
             }
             let mut at = 0;
             let mut changed = false;
-            while let Some(next) = next(&pending[at..]) {
+            while let Some(next) = next(&pending[at..], &self.prepared) {
                 if !next.complete {
                     break;
                 }
@@ -284,7 +288,7 @@ impl Shell {
                 }
             }
             pending.drain(..at);
-            if next(&pending).is_none() {
+            if next(&pending, &self.prepared).is_none() {
                 pending.clear();
             }
             if changed {
@@ -318,7 +322,7 @@ impl Shell {
         self.sources.push(source);
         let mut done = Ok(Flow::Next);
         while let Some(source) = self.sources.get_mut(own) {
-            let taken = match source.take_read().await {
+            let taken = match source.take_read(&self.prepared).await {
                 Ok(Some(taken)) => taken,
                 Ok(None) => break,
                 Err(error) => {

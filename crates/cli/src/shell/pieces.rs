@@ -4,6 +4,7 @@
 //! that holds only a slash, and statements with a semicolon or such a line.
 
 use super::blocks::{is_block, makes_routine, name_len};
+use super::prepared::Prepared;
 use super::words::{Begins, begins, command_len};
 
 /// What comes next in a text.
@@ -30,8 +31,9 @@ pub struct Next<'a> {
     pub complete: bool,
 }
 
-/// The next piece; `None`: only blanks and comments are left.
-pub fn next(text: &str) -> Option<Next<'_>> {
+/// The next piece; `None`: only blanks and comments are left. `prepared`: what `execute` of is a
+/// statement.
+pub fn next<'a>(text: &'a str, prepared: &Prepared) -> Option<Next<'a>> {
     let mut at = 0;
     loop {
         let rest = &text[at..];
@@ -58,7 +60,7 @@ pub fn next(text: &str) -> Option<Next<'_>> {
     if line.trim() == "/" {
         return Some(Next { piece: Piece::Again, at, end: line_end, complete: true });
     }
-    match begins(rest) {
+    match begins(rest, prepared) {
         Begins::Command => {
             let (len, end, complete) = command_len(rest);
             let piece = Piece::Command(rest[..len].trim());
@@ -254,7 +256,7 @@ mod tests {
 
     fn all(text: &str) -> Vec<Piece<'_>> {
         let (mut out, mut at) = (Vec::new(), 0);
-        while let Some(next) = next(&text[at..]) {
+        while let Some(next) = next(&text[at..], &Prepared::default()) {
             at += next.end;
             out.push(next.piece);
         }
@@ -356,8 +358,19 @@ mod tests {
     }
 
     #[test]
+    fn a_procedure_is_called_by_a_line_and_a_prepared_statement_by_one_of_the_server() {
+        let text = "execute transfer(1,2,1)\nselect 1;";
+        let mut prepared = Prepared::default();
+        let first = next(text, &prepared).map(|next| next.piece);
+        assert_eq!(first, Some(Piece::Command("execute transfer(1,2,1)")));
+        prepared.note("prepare transfer(int) as select $1");
+        let first = next(text, &prepared).map(|next| next.piece);
+        assert_eq!(first, Some(Piece::Statement("execute transfer(1,2,1)\nselect 1")));
+    }
+
+    #[test]
     fn what_is_not_ended_is_not_complete() {
-        let complete = |text| next(text).is_some_and(|next| next.complete);
+        let complete = |text| next(text, &Prepared::default()).is_some_and(|next| next.complete);
         assert!(complete("select 1;\n") && complete("\\d t\n"));
         assert!(
             !complete("select 1\n") && !complete("select ';\n") && !complete("begin null; end;\n")

@@ -199,6 +199,7 @@ impl Shell {
         let made = blocks::stored(text);
         let flow = match done {
             Ok(table) => {
+                self.prepared.note(text);
                 if made.is_some() {
                     self.compile_error = None;
                 }

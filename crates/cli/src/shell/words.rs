@@ -4,6 +4,8 @@
 //! known or not, so that it never takes the statement behind it with it. What it must never do:
 //! take a statement of SQL for a command.
 
+use super::prepared::Prepared;
+
 /// Commands, each by the shortest form that is taken and in full.
 const COMMANDS: [(&str, &str); 41] = [
     ("acc", "accept"),
@@ -193,8 +195,9 @@ pub(super) fn setting(word: &str) -> Option<&'static str> {
     full(&SETTINGS, word)
 }
 
-/// What `text` begins, a statement's or a command's first word being its first.
-pub(super) fn begins(text: &str) -> Begins {
+/// What `text` begins, a statement's or a command's first word being its first; `prepared`: what
+/// `execute` of is a statement.
+pub(super) fn begins(text: &str, prepared: &Prepared) -> Begins {
     let line = text.lines().next().unwrap_or("");
     if line.starts_with(['\\', '@', '!']) {
         return Begins::Command;
@@ -207,11 +210,7 @@ pub(super) fn begins(text: &str) -> Begins {
         "show" => return shows(&next, rest),
         // A transaction.
         "start" => next != "transaction",
-        // A prepared statement; a procedure has an assignment or a package before it.
-        "execute" if word.len() == "execute".len() => {
-            let head = rest.split(['(', '\'', '"']).next().unwrap_or("");
-            rest.contains(":=") || head.contains('.')
-        }
+        "execute" if word.len() == "execute".len() => !prepared.is_run_by(&text[word.len()..]),
         // The field's has a database first.
         "copy" => matches!(next.as_str(), "from" | "to"),
         "" if is_line_number(word) => alone(rest) && !rest.starts_with('/'),
@@ -320,6 +319,8 @@ mod tests {
 
     #[test]
     fn words_of_the_shell_are_commands_and_those_of_sql_are_not() {
+        let mut prepared = Prepared::default();
+        prepared.note("prepare p as select $1");
         for text in [
             "set autocommit off",
             "set autotrace on",
@@ -347,11 +348,13 @@ mod tests {
             "timi start",
             "execute p.q(1)",
             "execute :x := 1",
+            "execute q(1);",
+            "EXECUTE q",
             "shutdown immediate",
             "@file",
             "\\d",
         ] {
-            assert_eq!(begins(text), Begins::Command, "{text}");
+            assert_eq!(begins(text, &prepared), Begins::Command, "{text}");
         }
         for text in [
             "set x = 1;",
@@ -366,6 +369,7 @@ mod tests {
             "start transaction;",
             "execute p(1);",
             "execute p('a.b');",
+            "execute\n  p(1);",
             "copy t from stdin;",
             "copy (select 1) to stdout;",
             "listen x",
@@ -386,10 +390,10 @@ mod tests {
             "delete from t",
             "show",
         ] {
-            assert_eq!(begins(text), Begins::Statement, "{text}");
+            assert_eq!(begins(text, &prepared), Begins::Statement, "{text}");
         }
-        assert_eq!(begins("show search_path"), Begins::Line);
-        assert_eq!(begins("show time zone"), Begins::Line);
+        assert_eq!(begins("show search_path", &prepared), Begins::Line);
+        assert_eq!(begins("show time zone", &prepared), Begins::Line);
     }
 
     #[test]

@@ -92,6 +92,11 @@ fn check_statements(browser: &mut Browser, folder: &Path) {
     let rows = "[...document.querySelectorAll('td.statement')]";
     browser.wait_for(&format!("{rows}.some(r => r.innerText.includes('from t where id >'))"));
     browser.wait_for("document.querySelector('td.num.chosen').innerText.includes('/s')");
+    // It has not looked for a minute yet, and does not say so.
+    browser.wait_for(
+        "[...document.querySelectorAll('.head')].some(e => \
+         /\\d since this page was opened, \\d+ s ago/.test(e.innerText))",
+    );
     for title in ["Elapsed", "CPU", "Gets", "Executions", "Cluster", "Elapsed each"] {
         browser.eval(&format!(
             "[...document.querySelectorAll('button.sort')].find(b => b.innerText === '{title}').click()"

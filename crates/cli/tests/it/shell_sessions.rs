@@ -58,3 +58,34 @@ fn lines_that_come_to_a_terminal_in_one_go_are_all_run() {
     let (good, out, err) = typed(&mut terminal, text);
     assert!(good && out.contains("first1") && out.contains("second2"), "{out}{err}");
 }
+
+#[test]
+fn execute_calls_a_procedure_unless_the_session_has_prepared_one_of_that_name() {
+    let db = Db::open(1);
+    let text = "create table moved (a int, b int);
+create or replace procedure transfer(a in number, b in number) is
+begin
+  insert into moved values (a, b);
+end;
+/
+execute transfer(1, 2)
+select 'after ' || count(*) as n from moved;
+execute transfer(3, 4);
+prepare transfer(int) as select 'prepared ' || $1 as n;
+execute transfer(7); EXECUTE transfer
+  (8);
+deallocate transfer;
+execute transfer(5, 6);
+select string_agg(a || '-' || b, ' ' order by a) as n from moved;
+";
+    let (good, out, err) = typed(&mut db.skein("sql"), text);
+    assert!(good, "{out}{err}");
+    for part in [" after 1\n", " prepared 7\n", " prepared 8\n", " 1-2 3-4 5-6\n"] {
+        assert!(out.contains(part), "{part:?}: {out}{err}");
+    }
+    // A new session has none.
+    let text = "prepare transfer(int) as select $1;\nconnect\nexecute transfer(9, 9)\n";
+    let (good, out, err) = typed(&mut db.skein("sql"), text);
+    assert!(good, "{out}{err}");
+    assert_eq!(db.sql(1, "select max(b) from moved"), "9");
+}

@@ -61,6 +61,11 @@ async fn a_session_is_traced_with_its_waits_for_another_instance() {
     let path: String = client.query_one(show, &[]).await.unwrap().get(0);
     client.batch_execute(OFF).await.unwrap();
     client.batch_execute("select 'untraced'").await.unwrap();
+    // It is told also where nothing is traced, and of nobody else.
+    let told: String = client.query_one(show, &[]).await.unwrap().get(0);
+    assert_eq!(told, path);
+    let other: String = connect(&db, 1).await.query_one(show, &[]).await.unwrap().get(0);
+    assert!(other.ends_with(".trc") && !std::path::Path::new(&other).exists(), "{other}");
 
     let trace = std::fs::read_to_string(&path).unwrap();
     assert!(path.ends_with("_story.trc") && trace.contains("*** SESSION ID:("), "{path}: {trace}");
@@ -75,8 +80,13 @@ async fn a_session_is_traced_with_its_waits_for_another_instance() {
     let stats = lines(&trace, "STAT #");
     assert!(stats.iter().any(|line| line.contains("op='TABLE ACCESS FULL STORY (cr=")), "{trace}");
     assert!(stats.iter().any(|line| line.contains("op='SORT AGGREGATE")), "{trace}");
-    let unique = "op='TABLE ACCESS BY INDEX ROWID STORY (INDEX UNIQUE SCAN STORY_PKEY)";
-    assert!(stats.iter().any(|line| line.contains(unique)), "{trace}");
+    for step in [
+        "op='TABLE ACCESS BY INDEX ROWID STORY (cr=",
+        "op='INDEX UNIQUE SCAN STORY_PKEY (cr=",
+        "op='LOAD TABLE CONVENTIONAL STORY (cr=",
+    ] {
+        assert!(stats.iter().any(|line| line.contains(step)), "{step}: {trace}");
+    }
     assert_eq!(lines(&trace, "PARSE ERROR #").len(), 1, "{trace}");
     assert!(trace.contains("err=42601\nselec 1\n") && trace.contains(":err=23505 tim="), "{trace}");
     assert!(trace.contains("XCTEND rlbk=0, rd_only=1,"), "{trace}");
@@ -110,6 +120,74 @@ async fn a_session_is_traced_with_its_waits_for_another_instance() {
     let last =
         format!("{}:{}: the file ends within this line", cut.display(), trace.lines().count());
     assert!(report.contains(&last) && report.contains(scan), "{report}");
+}
+
+/// The lines of a statement's plan in a trace.
+fn stat_lines<'a>(trace: &'a str, text: &str) -> Vec<&'a str> {
+    let parsed = format!("\n{text}\nEND OF STMT\n");
+    let (before, _) = trace.split_once(&parsed).unwrap_or_else(|| panic!("{text}: {trace}"));
+    let begin = "PARSING IN CURSOR #";
+    let parsing = before.lines().rev().find_map(|line| line.strip_prefix(begin));
+    let number = parsing.and_then(|rest| rest.split(' ').next()).expect("it has a number");
+    lines(trace, &format!("STAT #{number} "))
+}
+
+/// A figure of such a line.
+fn figure<'a>(line: &'a str, name: &str) -> &'a str {
+    let (_, behind) = line.split_once(&format!(" {name}=")).unwrap_or_else(|| panic!("{line}"));
+    behind.split(' ').next().unwrap_or_default()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_trace_has_the_steps_that_the_views_have() {
+    let db = Db::open(1);
+    db.sql(1, "create table steps (id int primary key, n int, v text)");
+    db.sql(1, "create index steps_n on steps (n)");
+    db.sql(1, "insert into steps select i, i % 7, 'x' from generate_series(1, 1000) i");
+    let client = connect(&db, 1).await;
+    client.batch_execute("alter session set tracefile_identifier = 'steps'").await.unwrap();
+    client.batch_execute("alter session set sql_trace = true").await.unwrap();
+    let texts = [
+        "select v from steps where id = 7",
+        "select max(v) from steps where n = 3",
+        "update steps set v = 'y' where id = 7",
+        "update steps set v = 'y' where n = 4",
+        "delete from steps where id = 8",
+        "delete from steps where id = 5000 and n = 3",
+        "insert into steps select id + 2000, n, v from steps where id < 10",
+        "select id from steps where n = 5 for update",
+    ];
+    for text in texts {
+        client.batch_execute(text).await.unwrap();
+    }
+    let show = "select value from v$diag_info where name = 'Default Trace File'";
+    let path: String = client.query_one(show, &[]).await.unwrap().get(0);
+    client.batch_execute("alter session set sql_trace = false").await.unwrap();
+    let trace = std::fs::read_to_string(&path).unwrap();
+    for text in texts {
+        let shown = |line: &&str| {
+            let (_, operation) = line.split_once(" op='").expect("it names its operation");
+            let words = operation.split(" (cr=").next().unwrap_or_default();
+            format!("{} {} {words}", figure(line, "id"), figure(line, "pid"))
+        };
+        let told: Vec<String> = stat_lines(&trace, text).iter().map(shown).collect();
+        let plan = format!(
+            "select string_agg(p.id || ' ' || p.parent_id || ' ' || p.operation || \
+             coalesce(' ' || p.options, '') || coalesce(' ' || p.object_name, ''), ';' \
+             order by p.id) from v$sql_plan p join v$sql s on s.sql_id = p.sql_id where \
+             p.id > 0 and s.sql_text = '{}'",
+            text.replace('\'', "''")
+        );
+        assert_eq!(told.join(";"), db.sql(1, &plan), "{text}: {trace}");
+    }
+    let rows = |text: &str| {
+        let all = stat_lines(&trace, text);
+        all.iter().map(|line| figure(line, "cnt").to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(rows("select v from steps where id = 7"), ["1", "1"]);
+    assert_eq!(rows("update steps set v = 'y' where id = 7"), ["1", "1"]);
+    assert_eq!(rows("delete from steps where id = 5000 and n = 3"), ["0", "0"]);
+    assert_eq!(rows("update steps set v = 'y' where n = 4")[..2], ["143", "143"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -307,4 +385,45 @@ fn a_trace_ends_at_its_limit_and_without_a_folder_it_is_lost() {
     }
     wait_until("it is told", || db.alert_log(1).contains("write trace file"));
     assert_eq!(db.alert_log(1).matches("what cannot be written is lost").count(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn errors_of_texts_and_of_values_are_told_apart() {
+    let db = Db::open(1);
+    let client = connect(&db, 1).await;
+    client.batch_execute("alter session set tracefile_identifier = 'errors'").await.unwrap();
+    client.batch_execute(ON).await.unwrap();
+    let (divides, unknown) = ("select 1/0 from dual", "select nosuch from dual");
+    for text in [divides, unknown] {
+        assert!(client.batch_execute(text).await.is_err(), "{text}");
+    }
+    // The call that sets a module ends in it, and was parsed before it.
+    let names = "call dbms_application_info.set_module('mod1', 'act1')";
+    client.batch_execute(names).await.unwrap();
+    client.batch_execute("select 'in the module'").await.unwrap();
+    let show = "select value from v$diag_info where name = 'Default Trace File'";
+    let path: String = client.query_one(show, &[]).await.unwrap().get(0);
+    client.batch_execute(OFF).await.unwrap();
+    let trace = std::fs::read_to_string(&path).unwrap();
+    let number = |text: &str| {
+        let (before, _) = trace.split_once(&format!("\n{text}\nEND OF STMT\n")).expect("its text");
+        let parsing = before.lines().last().and_then(|l| l.strip_prefix("PARSING IN CURSOR #"));
+        parsing.and_then(|rest| rest.split(' ').next()).expect("it has a number").to_owned()
+    };
+    let (divides, unknown) = (number(divides), number(unknown));
+    assert_eq!(lines(&trace, &format!("PARSE #{divides}:")).len(), 1, "{trace}");
+    assert_eq!(lines(&trace, &format!("EXEC #{divides}:")).len(), 1, "{trace}");
+    assert!(trace.contains(&format!("\nERROR #{divides}:err=22012 tim=")), "{trace}");
+    let failed = lines(&trace, "PARSE ERROR #");
+    assert_eq!(failed.len(), 1, "{trace}");
+    assert!(failed[0].starts_with(&format!("PARSE ERROR #{unknown}:len=23 dep=0 ")), "{trace}");
+    assert!(failed[0].ends_with(" err=42703"), "{trace}");
+    let report = succeed(skein().args(["tkprof", &path]));
+    assert!(block(&report, "select 1/0 from dual").contains("Calls that failed: 1\n"), "{report}");
+    assert!(block(&report, "select nosuch").contains("Error encountered: 42703\n"), "{report}");
+    let out = db.dir().join("o.trc").display().to_string();
+    succeed(skein().args(["trcsess", "module=mod1", &format!("output={out}"), &path]));
+    let report = succeed(skein().args(["tkprof", &out]));
+    assert!(block(&report, names).contains("\nExecute      1 "), "{report}");
+    assert!(report.contains("in the module") && !report.contains("nosuch"), "{report}");
 }

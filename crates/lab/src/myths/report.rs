@@ -79,6 +79,12 @@ impl Report {
         if self.timed_from.is_some() { Kind::Unjudged } else { Kind::Effect }
     }
 
+    /// What a time of one piece of work that is to be beaten is checked as.
+    #[must_use]
+    pub fn goal(&self) -> Kind {
+        if self.timed_from.is_some() { Kind::Unjudged } else { Kind::Goal }
+    }
+
     /// Why the effect has not been looked for, or not judged.
     #[must_use]
     pub fn untested(&self) -> Option<String> {
@@ -225,7 +231,9 @@ mod tests {
     #[test]
     fn times_of_a_small_run_are_told_and_not_judged() {
         let mut small = report(vec![Check::count("gets", 3, 3)]);
+        assert_eq!((small.timed(), small.goal()), (Kind::Effect, Kind::Goal));
         small.timed_from = Some(0.2);
+        assert_eq!((small.timed(), small.goal()), (Kind::Unjudged, Kind::Unjudged));
         assert_eq!(small.verdict(), "REPRODUCED", "there is nothing to judge");
         small.checks.push(Check::at_most(small.timed(), "ratio", 3.0, 4.0, ""));
         assert_eq!(small.verdict(), "NOT TESTED");

@@ -262,7 +262,10 @@ pub(crate) fn wait_split(interval: &Interval, work: &Work) -> Option<Section> {
         }
     }
     Section::new("Global Cache Block Waits by Instance Pair")
-        .note("From -> to, milliseconds a block: what the wait for it consisted of.")
+        .note(
+            "From -> to, milliseconds a block: the parts of its time, which are the average \
+             together. LMS queue: of the block servers of master, sender and receiver.",
+        )
         .grid(grid)
         .chart(chart)
         .unless_empty()

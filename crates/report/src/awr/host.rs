@@ -20,6 +20,13 @@ impl Machine<'_> {
         value.map_or(String::new(), count)
     }
 
+    /// What was used in none of the ways that are told apart.
+    fn other(&self) -> Option<f64> {
+        let known = ["USER_TIME", "NICE_TIME", "SYS_TIME"];
+        let known: f64 = known.iter().filter_map(|name| self.added(name)).sum();
+        Some((self.added("BUSY_TIME")? - known).max(0.0))
+    }
+
     /// `None`: the server does not count it, or no time has passed.
     fn total(&self) -> Option<f64> {
         Some(self.added("IDLE_TIME")? + self.added("BUSY_TIME")?).filter(|sum| *sum > 0.0)
@@ -36,15 +43,17 @@ fn shown<'a>(interval: &'a Interval, work: &Work) -> impl Iterator<Item = &'a Wo
 pub(crate) fn processors(interval: &Interval, work: &Work) -> Option<Section> {
     let mut grid = Grid::new(&[
         figures("Inst", 4),
-        figures("CPUs", 6),
-        figures("Cores", 6),
+        figures("CPUs", 4),
+        figures("Cores", 5),
         figures("Sockets", 7),
-        figures("%User", 7),
-        figures("%System", 7),
-        figures("%WIO", 7),
-        figures("%Idle", 7),
-        figures("%Total CPU", 10),
-        figures("%Busy CPU", 9),
+        figures("%User", 6),
+        figures("%Nice", 6),
+        figures("%Sys", 6),
+        figures("%Other", 6),
+        figures("%Idle", 6),
+        figures("%WIO", 6),
+        figures("%Total\nCPU", 6),
+        figures("%Busy\nCPU", 6),
     ]);
     for one in shown(interval, work) {
         let machine = Machine(one);
@@ -61,17 +70,21 @@ pub(crate) fn processors(interval: &Interval, work: &Work) -> Option<Section> {
             machine.at_end("NUM_CPU_CORES"),
             machine.at_end("NUM_CPU_SOCKETS"),
             part("USER_TIME"),
+            part("NICE_TIME"),
             part("SYS_TIME"),
-            part("IOWAIT_TIME"),
+            machine.other().map_or(String::new(), |v| percent(v, total)),
             part("IDLE_TIME"),
+            part("IOWAIT_TIME"),
             of(Some(total)),
             of(machine.added("BUSY_TIME")),
         ]);
     }
     Section::new("Host CPU and Instance CPU")
         .note(
-            "The machine's processors, with all that runs on it; the last two columns are what the \
-             instance itself used of them, and of what was used.",
+            "The machine's processors, with all that runs on it: %User to %Idle are the whole, \
+             %WIO a part of %Idle, %Other interrupts and what was taken by other guests of the \
+             host. The last two columns are what the instance itself used of them, and of what was \
+             used.",
         )
         .grid(grid)
         .unless_empty()

@@ -125,7 +125,9 @@ const OTHERS: [(&str, &str); 5] = [
          1 | 1 | BUSY_TIME | 5000
          2 | 1 | BUSY_TIME | 65000
          1 | 1 | USER_TIME | 0
-         2 | 1 | USER_TIME | 48000
+         2 | 1 | USER_TIME | 36000
+         1 | 1 | NICE_TIME | 400
+         2 | 1 | NICE_TIME | 10000
          1 | 1 | SYS_TIME | 0
          2 | 1 | SYS_TIME | 12000",
     ),

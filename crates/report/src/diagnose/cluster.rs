@@ -302,8 +302,11 @@ pub(super) fn hot_blocks(case: &Case<'_>) -> Vec<Finding> {
     if waits <= 0.0 {
         return Vec::new();
     }
-    let mut evidence =
-        vec![format!("{} waits, {} ms each", count(waits), number(ms_each(us, waits), 2))];
+    let mut evidence = vec![format!(
+        "{} waits, {} ms each beside what waited for log writers",
+        count(waits),
+        number(ms_each(us, waits), 2)
+    )];
     let objects = hot_objects(case);
     let Some((object, _)) = objects.first().cloned() else {
         // Without an object there is no saying which blocks they are.

@@ -161,6 +161,10 @@ fn segments(case: &Case<'_>, statistics: &[&str]) -> Vec<(String, f64)> {
     table.top(value).into_iter().map(|row| (segment_name(row), value(row))).collect()
 }
 
+fn sum_of(segments: &[(String, f64)]) -> f64 {
+    segments.iter().map(|(_, value)| value).sum()
+}
+
 /// What a row of a segment is about, in words.
 pub(super) fn segment_name(row: &crate::awr::Row) -> String {
     match &row.keys[..4] {
@@ -172,9 +176,21 @@ pub(super) fn segment_name(row: &crate::awr::Row) -> String {
     }
 }
 
+/// Of a statement it is known how long it waited for locks of all kinds: that is evidence if so
+/// much of these waits are of one kind.
+const APPLICATION_PART: f64 = 0.5;
+
+/// Statements that waited for locks, if most of that was this.
+fn users_of_locks(case: &Case<'_>, us: f64) -> Vec<String> {
+    match us >= APPLICATION_PART * case.class_us("Application") {
+        true => users(case, |statement| statement.application_us),
+        false => Vec::new(),
+    }
+}
+
 /// Rows that others have locked.
 pub(super) fn row_locks(case: &Case<'_>) -> Vec<Finding> {
-    let (waits, us) = case.events(&["enq: TX - row lock contention", "enq: TM - contention"]);
+    let (waits, us) = case.event("enq: TX - row lock contention");
     if waits <= 0.0 {
         return Vec::new();
     }
@@ -187,7 +203,7 @@ pub(super) fn row_locks(case: &Case<'_>) -> Vec<Finding> {
     evidence.extend(case.beside.blockers.iter().take(3).map(|(instance, sid, samples)| {
         format!("session {sid} of instance {instance} held the lock in {samples} samples")
     }));
-    evidence.extend(users(case, |statement| statement.application_us));
+    evidence.extend(users_of_locks(case, us));
     let whose = tables.first().map_or(String::new(), |(name, _)| format!(", of {name} above all"));
     vec![Finding {
         cost_us: us,
@@ -195,6 +211,24 @@ pub(super) fn row_locks(case: &Case<'_>) -> Vec<Finding> {
         evidence,
         remedy: "commit sooner after the change; change the rows that many want last in the \
                  transaction."
+            .to_owned(),
+    }]
+}
+
+/// Tables that others have locked as a whole, or change.
+pub(super) fn table_locks(case: &Case<'_>) -> Vec<Finding> {
+    let (waits, us) = case.event("enq: TM - contention");
+    if waits <= 0.0 {
+        return Vec::new();
+    }
+    let mut evidence =
+        vec![format!("{} waits, {} ms each", count(waits), number(ms_each(us, waits), 1))];
+    evidence.extend(users_of_locks(case, us));
+    vec![Finding {
+        cost_us: us,
+        sentence: "sessions wait for tables that other transactions have locked.".to_owned(),
+        evidence,
+        remedy: "change definitions and lock whole tables when few work on them, and commit soon."
             .to_owned(),
     }]
 }
@@ -242,12 +276,8 @@ pub(super) fn log_space(case: &Case<'_>) -> Vec<Finding> {
     }]
 }
 
-const READS: [&str; 4] = [
-    "db file sequential read",
-    "db file scattered read",
-    "db file parallel read",
-    "direct path read temp",
-];
+const READS: [&str; 3] =
+    ["db file sequential read", "db file scattered read", "db file parallel read"];
 
 /// Blocks that are not in any instance's memory.
 pub(super) fn reads(case: &Case<'_>) -> Vec<Finding> {
@@ -277,12 +307,30 @@ pub(super) fn reads(case: &Case<'_>) -> Vec<Finding> {
     }]
 }
 
-const GROWING: [&str; 4] = [
-    "enq: TX - index contention",
-    "gc buffer busy acquire",
-    "gc current block busy",
-    "buffer busy waits",
-];
+const TEMPORARY: [&str; 2] = ["direct path read temp", "direct path write temp"];
+
+/// Work that memory does not hold.
+pub(super) fn temporary_files(case: &Case<'_>) -> Vec<Finding> {
+    let (waits, us) = case.events(&TEMPORARY);
+    if waits <= 0.0 {
+        return Vec::new();
+    }
+    let told = TEMPORARY.iter().map(|name| (name, case.event(name))).filter(|(_, (n, _))| *n > 0.0);
+    vec![Finding {
+        cost_us: us,
+        sentence: "sorts, groups and joins write to temporary files what memory does not hold."
+            .to_owned(),
+        evidence: told
+            .map(|(name, (n, us))| {
+                format!("`{name}`: {} waits, {} ms each", count(n), number(ms_each(us, n), 2))
+            })
+            .collect(),
+        remedy: "a larger pga_aggregate_target, or statements that sort and join less.".to_owned(),
+    }]
+}
+
+/// Waits for blocks in use, whosever they are.
+const IN_USE: [&str; 3] = ["gc buffer busy acquire", "gc current block busy", "buffer busy waits"];
 /// Splits at the right end, and their part of all leaf splits, that make an index a growing one.
 const RIGHT_SPLITS_MIN: f64 = 10.0;
 const RIGHT_PART_MIN: f64 = 0.7;
@@ -291,10 +339,19 @@ const RIGHT_PART_MIN: f64 = 0.7;
 pub(super) fn right_growing(case: &Case<'_>) -> Vec<Finding> {
     let all = case.all.stat("leaf node splits").unwrap_or(0.0);
     let right = case.all.stat("leaf node 90-10 splits").unwrap_or(0.0);
-    let (waits, us) = case.events(&GROWING);
+    let wanted = ["gc current blocks received", "gc buffer busy", "buffer busy waits"];
+    let (mut indexes, others): (Vec<_>, Vec<_>) =
+        segments(case, &wanted).into_iter().partition(|(name, _)| name.starts_with("index"));
+    let (of_indexes, of_others) = (sum_of(&indexes), sum_of(&others));
+    // Whose block was waited for is known of the segments only: indexes have their part.
+    let part = if of_indexes > 0.0 { of_indexes / (of_indexes + of_others) } else { 0.0 };
+    let (splits, splits_us) = case.event("enq: TX - index contention");
+    let (in_use, in_use_us) = case.events(&IN_USE);
+    let (waits, us) = (splits + part * in_use, splits_us + part * in_use_us);
     if waits <= 0.0 || right < RIGHT_SPLITS_MIN || right < RIGHT_PART_MIN * all {
         return Vec::new();
     }
+    indexes.truncate(3);
     let mut evidence = vec![
         format!("{} of {} leaf splits were at the right end", count(right), count(all)),
         format!(
@@ -303,11 +360,7 @@ pub(super) fn right_growing(case: &Case<'_>) -> Vec<Finding> {
             number(ms_each(us, waits), 2)
         ),
     ];
-    let wanted = ["gc current blocks received", "gc buffer busy", "buffer busy waits"];
-    let indexes: Vec<_> =
-        segments(case, &wanted).into_iter().filter(|(name, _)| name.starts_with("index")).collect();
-    evidence
-        .extend(indexes.iter().take(3).map(|(name, value)| format!("{name}: {}", count(*value))));
+    evidence.extend(indexes.iter().map(|(name, value)| format!("{name}: {}", count(*value))));
     let whose = indexes.first().map_or("an index".to_owned(), |(name, _)| name.clone());
     vec![Finding {
         cost_us: us,

@@ -71,6 +71,13 @@ impl Case<'_> {
         names.iter().map(|name| self.event(name)).fold((0.0, 0.0), sum)
     }
 
+    /// Time of clients' waits of a class on all instances, µs.
+    pub(crate) fn class_us(&self, class: &str) -> f64 {
+        let Some(table) = self.all.table("wrh$_system_event") else { return 0.0 };
+        let rows = table.rows.iter().filter(|row| row.keys.get(1).is_some_and(|of| of == class));
+        rows.map(|row| table.added(row, "time_waited_micro_fg")).sum()
+    }
+
     /// A part of the time of clients' calls.
     pub(crate) fn share(&self, us: f64) -> f64 {
         if self.db_time_us > 0.0 { us / self.db_time_us } else { 0.0 }
@@ -93,7 +100,7 @@ pub(crate) fn ms_each(us: f64, count: f64) -> f64 {
 type Rule = fn(&Case<'_>) -> Vec<Finding>;
 
 /// The rules there are, by what each looks for.
-const RULES: [(&str, Rule); 17] = [
+const RULES: [(&str, Rule); 19] = [
     ("a slow log writer elsewhere", cluster::flush),
     ("LMS without processor", cluster::lms_queue),
     ("blocks that several want", cluster::master_queue),
@@ -103,9 +110,11 @@ const RULES: [(&str, Rule); 17] = [
     ("hot blocks", cluster::hot_blocks),
     ("commits", database::commits),
     ("row locks", database::row_locks),
+    ("table locks", database::table_locks),
     ("transaction entries in blocks", database::itl),
     ("log space", database::log_space),
     ("reads from disk", database::reads),
+    ("temporary files", database::temporary_files),
     ("sequences", sequences::sequences),
     ("right-growing indexes", database::right_growing),
     ("missing indexes", statements::missing_index),

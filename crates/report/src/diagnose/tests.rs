@@ -277,11 +277,35 @@ fn row_locks_are_told_with_table_and_blocker() {
 }
 
 #[test]
+fn locks_of_other_kinds_are_no_row_locks() {
+    let rows = "1 | enq: TX - row lock contention | Application | 20 | 9000000 | 20 | 9000000";
+    let tables = "1 | enq: TM - contention | Application | 7 | 8000000 | 7 | 8000000";
+    let users = "3 | enq: UL - contention | Application | 5 | 40000000 | 5 | 40000000";
+    let sql = "1 | q | 1 | 100 | 9000000 | 100 | 500 | 500 | 0 | 8000000";
+    let events = format!("{rows}\n{tables}");
+    let all = [(EVENTS, &*events), (SQL, sql)];
+    let of_rows = found("row locks", &all);
+    assert!((of_rows[0].cost_us - 9_000_000.0).abs() < 1.0, "{of_rows:?}");
+    assert_eq!(of_rows[0].evidence[0], "20 waits, 450.0 ms each");
+    assert!(of_rows[0].evidence[1].starts_with("SQL q"), "{of_rows:?}");
+    let of_tables = found("table locks", &all);
+    assert!((of_tables[0].cost_us - 8_000_000.0).abs() < 1.0, "{of_tables:?}");
+    assert_eq!(of_tables[0].evidence, ["7 waits, 1,142.9 ms each"], "most were for rows");
+    assert!(found("table locks", &[(EVENTS, rows)]).is_empty());
+    assert!(found("row locks", &[(EVENTS, &format!("{tables}\n{users}"))]).is_empty());
+    // Most of what statements waited for locks was for those of the users' own.
+    let events = format!("{rows}\n{users}");
+    let of_rows = found("row locks", &[(EVENTS, &events), (SQL, sql)]);
+    assert_eq!(of_rows[0].evidence, ["20 waits, 450.0 ms each"]);
+}
+
+#[test]
 fn blocks_logs_and_disks() {
     for (name, event, sentence) in [
         ("transaction entries in blocks", "enq: TX - allocate ITL entry", "blocks have no room"),
         ("log space", "log file switch (checkpoint incomplete)", "changes wait for room"),
         ("reads from disk", "db file sequential read", "sessions wait for blocks from disk"),
+        ("temporary files", "direct path read temp", "sorts, groups and joins write"),
     ] {
         let events = format!("1 | {event} | Other | 10 | 5000000 | 10 | 5000000");
         let told = told(&found(name, &[(EVENTS, &events)]));
@@ -359,6 +383,16 @@ fn an_index_that_grows_at_its_right_end() {
     assert!(told.contains("95 of 100 leaf splits were at the right end"), "{told}");
     assert!(found(name, &[(EVENTS, events), (STATS, &stats(40))]).is_empty());
     assert!(found(name, &[(STATS, &stats(95))]).is_empty());
+    // Of waits for blocks in use 4 of 13 are for those of indexes.
+    let busy = "1 | gc current block busy | Cluster | 130 | 1300000 | 130 | 1300000";
+    let events = format!("{events}\n{busy}");
+    let all = [(EVENTS, &*events), (STATS, &*stats(95)), (SEGMENTS, segments)];
+    let growing = found(name, &all);
+    let [one] = &growing[..] else { panic!("{growing:?}") };
+    assert!((one.cost_us - 5_400_000.0).abs() < 1.0, "{one:?}");
+    assert_eq!(one.evidence[1], "140 waits for index blocks in use, 38.57 ms each");
+    let tables = "1 | public | t | TABLE | 7 | gc current blocks received | 900";
+    assert!(found(name, &[(EVENTS, busy), (STATS, &stats(95)), (SEGMENTS, tables)]).is_empty());
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 import { splitBar, swatch } from "/chart.js";
 import { bytes, duration, groupBy, h, micros, number, rows } from "/dom.js";
-import { Rates, resumed, SECOND_LOOK_MS, table } from "/widgets.js";
+import { counted, Rates, resumed, SECOND_LOOK_MS, table } from "/widgets.js";
 
 const PARTS = [
   ["interconnect_us", "Interconnect", "#bcae8e"],
@@ -17,6 +17,7 @@ export function instances(app) {
   const cards = h("div", { class: "grid-3" });
   const matrix = h("div");
   const pairs = h("div");
+  const over = h("span", { class: "muted small" });
   const statistics = resumed(app, "statistics", () => new Rates(15000));
   const traffic = resumed(app, "traffic", () => new Rates(60000));
   let addresses = new Map();
@@ -125,7 +126,8 @@ export function instances(app) {
       }],
       ...PARTS.map(([key, name]) => [name, "num wide", (m) => micros(m[key] / m.blocks)]),
     ];
-    const none = traffic.kept.length < 2 ? "Measuring…" : "No blocks were sent in the last minute.";
+    const none = traffic.kept.length < 2 ? "Measuring…" : `No blocks were sent ${counted(traffic.seconds)}.`;
+    over.textContent = traffic.kept.length < 2 ? "" : `rate and average time until a block is here, ${counted(traffic.seconds)}`;
     pairs.replaceChildren(table(columns, list, none));
   }
 
@@ -135,7 +137,7 @@ export function instances(app) {
       h(
         "section",
         { class: "card" },
-        h("div", { class: "head" }, h("h2", null, "Block traffic"), h("span", { class: "muted small" }, "last minute; rate and average time until a block is here")),
+        h("div", { class: "head" }, h("h2", null, "Block traffic"), over),
         matrix,
       ),
       h(

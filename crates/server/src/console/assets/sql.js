@@ -3,7 +3,7 @@
 import { CLASS_COLOURS, stackedArea } from "/chart.js";
 import { clock, groupBy, h, micros, number, rows } from "/dom.js";
 import { learn, textOf } from "/names.js";
-import { chips, eventTag, isMarked, resumed, SECOND_LOOK_MS, table, topList } from "/widgets.js";
+import { chips, counted, eventTag, isMarked, resumed, SECOND_LOOK_MS, table, topList } from "/widgets.js";
 
 // What statements are compared by: column, title, whether it is time, and what it is divided by.
 const METRICS = [
@@ -162,9 +162,9 @@ export function sql(app, opened) {
         (q) => cell(m, q[m.key], rates()),
       ]),
     ];
-    const over = rates() ? ` in the last ${Math.max(1, Math.round(totals.seconds))} s` : rate ? " since the start" : "";
+    const over = rates() ? ` ${counted(totals.seconds)}` : rate ? " since the start" : "";
     head.textContent = `${matches.length}${over}`;
-    const none = rates() ? "No statement has ended in the last minute." : "None.";
+    const none = rates() ? `No statement has ended ${counted(totals.seconds)}.` : "None.";
     list.replaceChildren(table(columns, matches.slice(0, SHOWN), none));
   }
 

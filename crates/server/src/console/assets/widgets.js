@@ -92,6 +92,14 @@ export class Rates {
   }
 }
 
+// From so many seconds on, figures are called those of a minute: looks come some seconds apart.
+const MINUTE_S = 50;
+
+// What time figures are about that a page has counted by itself for so long.
+export function counted(seconds) {
+  return seconds >= MINUTE_S ? "in the last minute" : `since this page was opened, ${Math.max(1, Math.round(seconds))} s ago`;
+}
+
 // Parts of a whole as people read them.
 export function share(part, whole) {
   if (!(whole > 0)) return "–";
