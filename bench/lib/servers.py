@@ -51,6 +51,19 @@ def as_user(name):
     return ["setpriv", f"--reuid={name}", f"--regid={name}", "--init-groups"]
 
 
+def give(folder, name):
+    """Gives a server its folder, which its user must be able to get to."""
+    if os.getuid() != 0:
+        return
+    shutil.chown(folder, name)
+    os.chmod(os.path.dirname(folder), 0o755)
+    if subprocess.run([*as_user(name), "test", "-x", folder]).returncode != 0:
+        sys.exit(
+            f"the user {name} may not enter {folder}: set XDG_CACHE_HOME to a folder that "
+            "everybody may enter, on the same disk"
+        )
+
+
 def free_port():
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
@@ -98,9 +111,7 @@ class PostgreSQL(Server):
         found = sorted(glob.glob("/usr/lib/postgresql/*/bin"), key=lambda p: int(p.split("/")[4]))
         self.bin = os.path.dirname(binary("initdb", "postgresql-15", found[-1:]))
         os.mkdir(self.dir)
-        if os.getuid() == 0:
-            shutil.chown(self.dir, "postgres")
-            os.chmod(work, 0o755)
+        give(self.dir, "postgres")
         self.run("initdb", "-D", f"{self.dir}/data", "-A", "trust", "-U", self.user)
         port = free_port()
         self.ends = [("127.0.0.1", port)]
@@ -177,9 +188,7 @@ class Galera(Server):
             sys.exit("libgalera_smm.so is missing: install galera-4 (Debian's name)")
         binary("rsync", "rsync")
         os.mkdir(self.dir)
-        if os.getuid() == 0:
-            shutil.chown(self.dir, "mysql")
-            os.chmod(work, 0o755)
+        give(self.dir, "mysql")
         # Galera tells nodes apart by address, and a port's neighbours are used too.
         self.ends = [(f"127.0.0.{11 + k}", free_port()) for k in range(nodes)]
         self.group = [free_port() for _ in range(nodes)]
