@@ -172,10 +172,9 @@ async fn a_trace_has_the_steps_that_the_views_have() {
         };
         let told: Vec<String> = stat_lines(&trace, text).iter().map(shown).collect();
         let plan = format!(
-            "select string_agg(p.id || ' ' || p.parent_id || ' ' || p.operation || \
-             coalesce(' ' || p.options, '') || coalesce(' ' || p.object_name, ''), ';' \
-             order by p.id) from v$sql_plan p join v$sql s on s.sql_id = p.sql_id where \
-             p.id > 0 and s.sql_text = '{}'",
+            "select string_agg(concat_ws(' ', p.id, p.parent_id, p.operation, p.options, \
+             p.object_name), ';' order by p.id) from v$sql_plan p join v$sql s on \
+             s.sql_id = p.sql_id where p.id > 0 and s.sql_text = '{}'",
             text.replace('\'', "''")
         );
         assert_eq!(told.join(";"), db.sql(1, &plan), "{text}: {trace}");

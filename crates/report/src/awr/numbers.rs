@@ -228,8 +228,10 @@ impl Table {
             };
             for (from, name) in other.columns.iter().enumerate() {
                 let Some(to) = self.column(name) else { continue };
-                self.rows[at].added[to] += theirs.added[from];
-                self.rows[at].at_end[to] += theirs.at_end[from];
+                let own = &mut self.rows[at];
+                // What counts nothing, such as a hash value, may be too large for a sum.
+                own.added[to] = own.added[to].saturating_add(theirs.added[from]);
+                own.at_end[to] = own.at_end[to].saturating_add(theirs.at_end[from]);
             }
         }
     }

@@ -163,6 +163,8 @@ fn c10_the_scns_of_who_has_left_in_order_are_known() {
         two.core.clock.raise(last);
         drop(two);
         cluster.stop(2);
+        // The others notice, and look at its thread.
+        cluster.world.run_for(Duration::from_secs(2));
         let one = Session::new(&cluster, 1);
         run(&cluster, fill(&one, 5, 100, 700));
         for (k, instance) in &cluster.open {
