@@ -9,6 +9,7 @@ use crate::facts::Fact;
 use crate::index_join::{From, IndexJoin, IndexJoinExec, Keep, KeyPart};
 use crate::scalar::Scalar;
 use crate::scan::{Access, ScanExec, ScanWork};
+use datafusion::arrow::compute::SortOptions;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
@@ -463,17 +464,23 @@ fn ordered_scan(work: &ScanWork, columns: &[SortColumn], limit: Option<usize>) -
         _ => None,
     });
     let mut columns: Vec<SortColumn> = in_table.collect::<Option<_>>()?;
+    let options =
+        |one: &SortColumn| SortOptions { descending: one.descending, nulls_first: one.nulls_first };
+    let asked = columns.iter().map(|one| (one.column, options(one))).collect();
     // What equals one value in all rows orders none of them.
     let fixed = Access::equal_columns(&work.types, &work.filters);
     columns.retain(|one| fixed.get(one.column).is_none_or(Option::is_none));
-    if columns.is_empty() {
-        return Some(work.clone());
-    }
+    let found = if columns.is_empty() { work.clone() } else { by_order(work, &columns, limit)? };
+    Some(ScanWork { asked, ..found })
+}
+
+/// The scan in the order of these columns of the table.
+fn by_order(work: &ScanWork, columns: &[SortColumn], limit: Option<usize>) -> Option<ScanWork> {
     match &work.access {
         Access::Range { index, equal, lower, upper, .. } => {
             let bounded = lower.is_some() || upper.is_some();
-            let Some(backward) = direction(work, index, equal.len(), bounded, &columns) else {
-                return as_narrow(work, &columns);
+            let Some(backward) = direction(work, index, equal.len(), bounded, columns) else {
+                return as_narrow(work, columns);
             };
             let mut ordered = work.clone();
             if let Access::Range { backward: to, .. } = &mut ordered.access {
@@ -494,12 +501,12 @@ fn ordered_scan(work: &ScanWork, columns: &[SortColumn], limit: Option<usize>) -
                 return None;
             }
             // A range that alone was not worth it may be for the first few of its rows.
-            if let Some(ranged) = ordered_ranges(work, &columns).next() {
+            if let Some(ranged) = ordered_ranges(work, columns).next() {
                 return Some(ranged);
             }
             let computed = work.table.computed.iter().filter(|index| index.predicate.is_none());
             work.table.indexes.iter().chain(computed).find_map(|index| {
-                let backward = direction(work, index, 0, false, &columns)?;
+                let backward = direction(work, index, 0, false, columns)?;
                 let access = Access::whole(index.clone(), backward);
                 Some(ScanWork { access, ..work.clone() })
             })

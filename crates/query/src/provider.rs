@@ -279,6 +279,7 @@ impl TableScanSource {
             size,
             as_of: self.as_of,
             instead: None,
+            asked: Vec::new(),
         })
     }
 }

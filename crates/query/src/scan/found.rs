@@ -181,6 +181,7 @@ mod tests {
             size,
             as_of: None,
             instead: None,
+            asked: Vec::new(),
         }
     }
 

@@ -41,9 +41,7 @@ use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::{DataFusionError, Result as DfResult};
 use datafusion::execution::TaskContext;
 use datafusion::physical_expr::expressions::Column;
-use datafusion::physical_expr::{
-    AcrossPartitions, ConstExpr, EquivalenceProperties, PhysicalExpr, PhysicalSortExpr,
-};
+use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr, PhysicalSortExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, SchedulingType};
 use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
@@ -102,6 +100,8 @@ pub(crate) struct ScanWork {
     pub(crate) as_of: Option<usize>,
     /// How it is read if nothing comes of what is said of its indexes.
     pub(crate) instead: Option<Arc<ScanWork>>,
+    /// The order that a sort above it has asked for, by columns of the table.
+    pub(crate) asked: Vec<(usize, SortOptions)>,
 }
 
 /// Keys of a join that a column's values are looked for among.
@@ -320,16 +320,23 @@ impl ScanWork {
         self.limit.map_or(kept, |limit| kept.min(limit as f64))
     }
 
-    /// Output columns that have one value in all rows.
-    fn constants(&self) -> Vec<ConstExpr> {
+    /// The order that was asked for, if rows come in it: what equals one value in all of them may
+    /// stand anywhere between the columns of their own order.
+    fn asked_order(&self, own: &[PhysicalSortExpr]) -> Option<Vec<PhysicalSortExpr>> {
         let fixed = Access::equal_columns(&self.types, &self.filters);
-        let of_one = |(at, source): (usize, &Source)| {
-            let Source::Column(column) = source else { return None };
-            fixed.get(*column)?.as_ref()?;
-            let column = Arc::new(Column::new(self.schema.field(at).name(), at));
-            Some(ConstExpr::new(column, AcrossPartitions::Uniform(None)))
-        };
-        self.sources.iter().enumerate().filter_map(of_one).collect()
+        let (mut asked, mut left) = (Vec::with_capacity(self.asked.len()), own.iter());
+        for &(column, options) in &self.asked {
+            let source = Source::Column(column);
+            let at = self.sources.iter().position(|s| *s == source)?;
+            let expr: Arc<dyn PhysicalExpr> =
+                Arc::new(Column::new(self.schema.field(at).name(), at));
+            let one = PhysicalSortExpr { expr, options };
+            if fixed.get(column).is_none_or(Option::is_none) && left.next() != Some(&one) {
+                return None;
+            }
+            asked.push(one);
+        }
+        (!asked.is_empty()).then_some(asked)
     }
 
     /// The order in which rows come, as far as output columns show it.
@@ -374,12 +381,13 @@ impl ScanExec {
         work.settle();
         let mut equivalence = EquivalenceProperties::new(work.schema.clone());
         let order = work.order();
+        // Or a sort by the same would be put back. Columns of one value are not told as such: joins
+        // that add rows of NULLs would take that for true of these, too.
+        if let Some(asked) = work.asked_order(&order) {
+            equivalence.add_ordering(asked);
+        }
         if !order.is_empty() {
             equivalence.add_ordering(order);
-        }
-        // Without this a sort by such a column would be put back.
-        if equivalence.add_constants(work.constants()).is_err() {
-            equivalence = EquivalenceProperties::new(work.schema.clone());
         }
         let properties = PlanProperties::new(
             equivalence,
