@@ -50,7 +50,9 @@ pub fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     rules.insert(at + 2, Arc::new(IndexOrder));
     rules.insert(at + 3, Arc::new(UselessHints));
     let sorts = rules.iter().position(|rule| rule.name() == "EnsureRequirements");
-    rules.insert(sorts.unwrap_or(at + 4), Arc::new(crate::kept_order::KeptOrder));
+    let sorts = sorts.unwrap_or(at + 4);
+    rules.insert(sorts, Arc::new(crate::kept_order::KeptOrder));
+    rules.insert(sorts + 1, Arc::new(crate::unordered::FilledSides));
     rules.push(Arc::new(crate::unordered::OrdersSettled));
     // By which way each table is read is settled.
     rules.push(Arc::new(crate::scan::SaidFilters));

@@ -8,13 +8,13 @@
 
 use datafusion::arrow::array::{RecordBatch, RecordBatchOptions};
 use datafusion::arrow::datatypes::{DataType, Schema};
-use datafusion::common::DFSchema;
 use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result as DfResult;
 use datafusion::logical_expr::execution_props::ExecutionProps;
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion::logical_expr::simplify::SimplifyContext;
-use datafusion::logical_expr::{Expr, Limit, LogicalPlan, cast};
+use datafusion::logical_expr::{EmptyRelation, Expr, Limit, LogicalPlan, cast};
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::physical_expr::create_physical_expr;
 use std::sync::Arc;
@@ -29,12 +29,19 @@ pub(crate) fn with_amounts(plan: LogicalPlan) -> DfResult<LogicalPlan> {
         let open = |amount: &Option<Box<Expr>>| {
             amount.as_ref().is_some_and(|expr| !matches!(**expr, Expr::Literal(..)))
         };
-        if !open(&limit.skip) && !open(&limit.fetch) {
+        if !open(&limit.skip) && !open(&limit.fetch) && !is_nothing(&limit.fetch) {
             return Ok(Transformed::no(LogicalPlan::Limit(limit)));
         }
         let Limit { skip, fetch, input } = limit;
         let (skip, fetch) = (amount(skip)?, amount(fetch)?);
-        Ok(Transformed::yes(LogicalPlan::Limit(Limit { skip, fetch, input })))
+        // The library sorts for the first rows, of which there is at least one.
+        Ok(Transformed::yes(match is_nothing(&fetch) {
+            true => LogicalPlan::EmptyRelation(EmptyRelation {
+                produce_one_row: false,
+                schema: input.schema().clone(),
+            }),
+            false => LogicalPlan::Limit(Limit { skip, fetch, input }),
+        }))
     })?;
     Ok(done.data)
 }
@@ -52,6 +59,13 @@ fn amount(expr: Option<Box<Expr>>) -> DfResult<Option<Box<Expr>>> {
         create_physical_expr(&expr, &DFSchema::empty(), &props, &planning)?.evaluate(&row)?;
     }
     Ok(Some(Box::new(expr)))
+}
+
+/// Whether an amount that is known is 0.
+fn is_nothing(amount: &Option<Box<Expr>>) -> bool {
+    use ScalarValue::{Int16, Int32, Int64};
+    let Some(Expr::Literal(value, _)) = amount.as_deref() else { return false };
+    matches!(value, Int16(Some(0)) | Int32(Some(0)) | Int64(Some(0)))
 }
 
 fn is_open(expr: &Expr) -> bool {

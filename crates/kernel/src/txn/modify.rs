@@ -25,6 +25,15 @@ pub struct Target {
     pub birth: Scn,
 }
 
+impl Target {
+    /// Whether a block is one of rows or entries of it.
+    fn has(&self, b: &[u8]) -> bool {
+        matches!(layout::kind(b), Kind::Heap | Kind::Leaf)
+            && layout::obj(b) == self.obj
+            && layout::birth(b) == self.birth
+    }
+}
+
 /// What the caller decides on seeing the block.
 pub enum Step<T> {
     /// Make this change; the operation's ITL change is filled in.
@@ -113,6 +122,7 @@ impl View<'_> {
     }
 }
 
+#[derive(Default)]
 struct Judged {
     states: Vec<LockState>,
     own_idx: Option<u8>,
@@ -253,7 +263,10 @@ impl Transaction {
         let limit = self.inner.lock().snapshot.as_ref().map_or(Scn::MAX, Snapshot::scn);
         let (mut remote, mut f) = (Vec::new(), f);
         loop {
-            let unknown = unknown_remote(&core, &pin.read(), own);
+            let unknown = {
+                let b = pin.read();
+                if target.has(&b) { unknown_remote(&core, &b, own) } else { Vec::new() }
+            };
             for xid in unknown {
                 let status = core.status(ctx, xid).await?;
                 remote.retain(|(x, _)| *x != xid);
@@ -320,7 +333,12 @@ impl Transaction {
         let spare_pin = cursor.spare.as_ref().map(|s| s.0.clone());
         let header_pin = cursor.segment.header.clone();
         let mut change = Change::begin(&core.cache, &[pin, &block_pin]);
-        let judged = judge(&core, change.block_mut_for_hints(0), own, remote, limit);
+        // A block that has meanwhile been given to another segment has no entries to be looked at:
+        // what is where they would be is something else.
+        let judged = match target.has(change.block(0)) {
+            true => judge(&core, change.block_mut_for_hints(0), own, remote, limit),
+            false => Some(Judged::default()),
+        };
         let Some(judged) = judged else { return Err(f) };
         self.raise_floor(newest_commit(change.block(0), &judged.states));
         let view = View {

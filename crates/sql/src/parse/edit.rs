@@ -191,31 +191,47 @@ pub(super) fn with_plain_texts(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithS
     tokens
 }
 
-/// `'x'||-1`, which PostgreSQL reads with one operator that it does not have: the field joins, and
-/// what is joined has a sign.
-pub(super) fn with_signs_apart(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
-    let sign_of = |token: &Token| match token {
-        Token::CustomBinaryOperator(operator) => match operator.as_str() {
-            "||-" => Some(Token::Minus),
-            "||+" => Some(Token::Plus),
-            _ => None,
-        },
-        _ => None,
+/// What an operator is that the library reads together with the sign of what follows (`x>-1`), and
+/// that sign. PostgreSQL parts those of `+ - * / < > =` alone in the same way; `'x'||-1` it reads
+/// with one operator that it does not have: the field joins, and what is joined has a sign.
+fn with_sign(token: &Token) -> Option<(Token, u64, Token)> {
+    let Token::CustomBinaryOperator(whole) = token else { return None };
+    let (operator, sign) = match whole.strip_suffix('-') {
+        Some(operator) => (operator, Token::Minus),
+        None => (whole.strip_suffix('+')?, Token::Plus),
     };
-    if !tokens.iter().any(|t| sign_of(&t.token).is_some()) {
+    let parted = match operator {
+        "||" => Token::StringConcat,
+        "<>" | "!=" => Token::Neq,
+        ">=" => Token::GtEq,
+        "<=" => Token::LtEq,
+        ">" => Token::Gt,
+        "<" => Token::Lt,
+        "=" => Token::Eq,
+        "*" => Token::Mul,
+        "/" => Token::Div,
+        "->" => Token::Arrow,
+        "->>" => Token::LongArrow,
+        _ => return None,
+    };
+    Some((parted, operator.len() as u64, sign))
+}
+
+/// Operators that stand right before a sign are read without it.
+pub(super) fn with_signs_apart(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    if !tokens.iter().any(|t| with_sign(&t.token).is_some()) {
         return tokens;
     }
     let mut out = Vec::with_capacity(tokens.len() + 4);
     for whole in tokens {
-        let Some(sign) = sign_of(&whole.token) else {
+        let Some((operator, columns, sign)) = with_sign(&whole.token) else {
             out.push(whole);
             continue;
         };
         let Span { start, end } = whole.span;
         let mut middle = start;
-        middle.column += 2;
-        let joins = Span { start, end: middle };
-        out.push(TokenWithSpan { token: Token::StringConcat, span: joins });
+        middle.column += columns;
+        out.push(TokenWithSpan { token: operator, span: Span { start, end: middle } });
         out.push(TokenWithSpan { token: sign, span: Span { start: middle, end } });
     }
     out
