@@ -4,8 +4,8 @@
 //! What it promises: a request is counted when it is made, once more when it has been granted or
 //! given up, also by being dropped half-way, and what was granted when it is let go, for the
 //! session that has asked. Who asks for more of what it has converts it, and has one to let go; who
-//! asks for what it has asks for nothing. So a request that was neither given up nor let go is under
-//! way or in use. What it must never do: take a lock or allocate.
+//! asks for what it has asks for nothing. So a request that was neither given up nor let go is
+//! under way or in use. What it must never do: take a lock or allocate.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

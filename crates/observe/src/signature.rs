@@ -96,7 +96,8 @@ fn next(text: &str) -> Option<(Piece, usize)> {
     Some((Piece::Word, if text.starts_with("..") { 2 } else { first.len_utf8() }))
 }
 
-/// The bytes of the comment that a text begins with, if it does. Those of `/*` stand in one another.
+/// The bytes of the comment that a text begins with, if it does. Those of `/*` stand in one
+/// another.
 fn comment_bytes(text: &str) -> Option<usize> {
     if text.starts_with("--") {
         return Some(text.find('\n').unwrap_or(text.len()));

@@ -100,8 +100,8 @@ const CONDITIONS: &[(&str, &[&str])] = &[
 /// What a text is that the field's code itself, and not its SQL, takes for a number that it is not.
 const CONVERSION: &str = "22018";
 
-/// An error of the field's code itself, whose conversions fail otherwise than those of SQL; one that
-/// came from further inside stays as it is.
+/// An error of the field's code itself, whose conversions fail otherwise than those of SQL; one
+/// that came from further inside stays as it is.
 pub(super) fn of_code(error: PgError) -> PgError {
     let inside = error.about.as_deref().is_some_and(|about| about.context.is_some());
     match error.code == "22P02" && !inside {

@@ -169,8 +169,8 @@ impl Machine<'_> {
         Ok(given)
     }
 
-    /// The field's `:1` and `:name` as parameters, in the order in which they stand, of which so many
-    /// get values.
+    /// The field's `:1` and `:name` as parameters, in the order in which they stand, of which so
+    /// many get values.
     fn with_parameters(&self, text: &str, given: usize) -> Result<String> {
         let plain = || text.trim_end().trim_end_matches(';').to_owned();
         if self.dialect == Dialect::Pg || (given == 0 && !text.contains(':')) {

@@ -87,8 +87,8 @@ impl Binder<'_> {
                 Expr::Like { negated, any: false, expr: a, pattern, escape_char: None }
             }
         };
-        // The library takes `1 = a` and `a = 1` for two conditions that cannot both hold, and which of
-        // `5 < a` and `a >= 5` is the narrower for the other one.
+        // The library takes `1 = a` and `a = 1` for two conditions that cannot both hold, and which
+        // of `5 < a` and `a >= 5` is the narrower for the other one.
         if let (true, Some(turned)) = (value_first, turned(op)) {
             std::mem::swap(left, right);
             *op = turned;
