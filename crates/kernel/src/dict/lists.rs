@@ -55,12 +55,12 @@ async fn list<L: VersionedList>(ctx: &Ctx, txn: &Arc<Transaction>) -> Result<Arc
     loop {
         // Every statement asks for them: one whose transaction changes a list and goes on must not
         // keep all others waiting. Till it has ended they read what is committed each time.
-        let locked = dict.locks.try_lock_object(ctx, txn, L::OBJ).await?;
-        let generation = dict.cache.generation();
+        let generation = dict.try_right_to_keep(ctx, txn, L::OBJ).await?;
         let list = Arc::new(L::read(ctx, dict, &newest(&reader)?).await?);
+        let Some(generation) = generation else { return Ok(list) };
         tries += 1;
-        if !locked || dict.cache.put(generation, L::entry(Arc::clone(&list))) || tries == LOAD_TRIES
-        {
+        let kept = dict.cache.put(generation, L::entry(Arc::clone(&list)));
+        if kept || tries == LOAD_TRIES {
             return Ok(list);
         }
     }

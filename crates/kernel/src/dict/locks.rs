@@ -3,7 +3,9 @@
 //! Rules, whoever implements it: a definition is put into the row cache only under S on its object,
 //! and S is kept as long as it is there; DDL holds X from before its first change of the object
 //! until its commit is acknowledged. An instance asked to give up S first calls
-//! [`super::invalidate`]. Where an instance cannot know what it missed (a membership change), it
+//! [`super::invalidate`], which raises the row cache's generation. S may be gone again by the time
+//! that its taker goes on, so the generation is read before S is taken ([`super::state::Dict`]'s
+//! `right_to_keep`): what is read under an S that did not last is not put in. Where an instance cannot know what it missed (a membership change), it
 //! calls [`super::invalidate_all`].
 
 use block::ObjId;

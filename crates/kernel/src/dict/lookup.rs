@@ -11,7 +11,6 @@ use observe::Ctx;
 use super::cache::{Entry, Part, RightMessage, RowCacheStat};
 use super::def::{ObjectDef, ObjectKind, SequenceDef, TableDef, UserDef};
 use super::fixed::Fixed;
-use super::locks::ObjectMode;
 use super::records::{
     object_by_name, object_by_obj, object_of, read_sequence, read_table, read_user, user_of,
     user_of_use,
@@ -72,9 +71,8 @@ async fn load(ctx: &Ctx, txn: &Arc<Transaction>, wanted: Wanted<'_>) -> Result<O
         if found.kind == ObjectKind::Sequence {
             dict.cache.note_part(found.obj, Part::Sequences);
         }
-        dict.locks.lock_object(ctx, txn, found.obj, ObjectMode::S).await?;
+        let generation = dict.right_to_keep(ctx, txn, found.obj).await?;
         // What counts is what is there now that we have the right to keep it.
-        let generation = dict.cache.generation();
         let snap = newest(&reader)?;
         let Some(object) = wanted.find(ctx, dict, &snap).await? else { return Ok(None) };
         let entry = read_entry(ctx, dict, &snap, &object).await?;
@@ -190,8 +188,7 @@ pub async fn user(ctx: &Ctx, txn: &Arc<Transaction>, name: &str) -> Result<Optio
         let snap = newest(&reader)?;
         let Some(found) = read_user(ctx, dict, &snap, name).await? else { return Ok(None) };
         dict.cache.note_part(found.obj, Part::Users);
-        dict.locks.lock_object(ctx, txn, found.obj, ObjectMode::S).await?;
-        let generation = dict.cache.generation();
+        let generation = dict.right_to_keep(ctx, txn, found.obj).await?;
         let snap = newest(&reader)?;
         let Some(user) = read_user(ctx, dict, &snap, name).await? else { return Ok(None) };
         let user = Arc::new(user);

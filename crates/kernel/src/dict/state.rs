@@ -156,6 +156,32 @@ impl Dict {
         }
     }
 
+    /// Takes the right to keep the object's definition; what is read of it from here on may be put
+    /// in the row cache with the generation that is told. That is read before the right is taken:
+    /// another instance may want it back at once, even before the caller goes on, and whoever gives
+    /// it back raises the generation.
+    pub(super) async fn right_to_keep(
+        &self,
+        ctx: &Ctx,
+        txn: &Transaction,
+        obj: ObjId,
+    ) -> Result<u64> {
+        let generation = self.cache.generation();
+        self.locks.lock_object(ctx, txn, obj, ObjectMode::S).await?;
+        Ok(generation)
+    }
+
+    /// [`Dict::right_to_keep`] if nobody stands in the way.
+    pub(super) async fn try_right_to_keep(
+        &self,
+        ctx: &Ctx,
+        txn: &Transaction,
+        obj: ObjId,
+    ) -> Result<Option<u64>> {
+        let generation = self.cache.generation();
+        Ok(self.locks.try_lock_object(ctx, txn, obj).await?.then_some(generation))
+    }
+
     pub(super) fn has_touched_name(&self, txn: &Transaction, schema: &str, name: &str) -> bool {
         self.has_touched(txn, |touched| touched.names.iter().any(|(s, n)| s == schema && n == name))
     }

@@ -2,6 +2,7 @@
 //! at the right moment, and its segments go with it.
 
 mod crash;
+mod rights;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use block::ObjId;
@@ -171,6 +172,80 @@ fn h19_ddl_on_one_instance_is_seen_by_the_next_statement_on_the_others() {
             find(&ctx, &txn, "t").await
         });
         assert!(found.expect("a look-up").is_none(), "instance {k} still has the table");
+    }
+}
+
+/// Says something else of the table.
+async fn describe(instance: &Arc<Instance>, ctx: &Ctx, text: &str) -> Result<()> {
+    loop {
+        let txn = begin(instance, ctx);
+        let def = find(ctx, &txn, "t").await?.expect("a table");
+        match dict::set_comment(ctx, &txn, &def, None, Some(text)).await {
+            Ok(()) => return txn.commit(ctx).await.map(|_| ()),
+            Err(Error::ObjectGone) => txn.rollback(ctx).await?,
+            Err(e) => return Err(e),
+        }
+    }
+}
+
+#[test]
+fn h19_a_definition_whose_right_is_taken_away_while_it_is_read_is_not_kept() {
+    for seed in 1..=8 {
+        let cluster = cluster(seed, 3);
+        let (one, ctx1) = session(&cluster, 1);
+        run(&cluster, make(&one, &ctx1, "t", 3)).expect("a table");
+        // All look it up all the time, and two change it at once: whoever has just been given the
+        // right to keep it is asked for it again.
+        let stop = Arc::new(AtomicBool::new(false));
+        let readers: Vec<_> = [1, 2, 2, 3, 3]
+            .map(|k| {
+                let (instance, ctx) = session(&cluster, k);
+                let stop = Arc::clone(&stop);
+                spawn(&instance.clone(), async move {
+                    while !stop.load(Ordering::Relaxed) {
+                        let txn = begin(&instance, &ctx);
+                        find(&ctx, &txn, "t").await?.expect("a table");
+                        txn.rollback(&ctx).await?;
+                        instance.core.env.sleep(Duration::from_micros(20)).await;
+                    }
+                    Ok::<_, Error>(())
+                })
+            })
+            .into();
+        for round in 1..=10 {
+            let changes: Vec<_> = [1, 3]
+                .map(|k| {
+                    let (instance, ctx) = session(&cluster, k);
+                    spawn(&instance.clone(), async move {
+                        for change in 1..=3 {
+                            describe(&instance, &ctx, &format!("{k}: {round}.{change}")).await?;
+                        }
+                        Ok::<_, Error>(())
+                    })
+                })
+                .into();
+            for change in &changes {
+                wait(&cluster, change).expect("it is changed");
+            }
+            let told: Vec<_> = [1, 2, 3]
+                .map(|k| {
+                    let (instance, ctx) = session(&cluster, k);
+                    run(&cluster, async {
+                        let txn = begin(&instance, &ctx);
+                        let def = find(&ctx, &txn, "t").await?.expect("a table");
+                        txn.rollback(&ctx).await?;
+                        Ok::<_, Error>(def.comment.clone())
+                    })
+                    .expect("a look-up")
+                })
+                .into();
+            assert!(told.iter().all(|one| one == &told[0]), "old definitions: {told:?} ({seed})");
+            assert!(told[0].as_ref().is_some_and(|text| text.contains(&format!(" {round}."))));
+        }
+        stop.store(true, Ordering::Relaxed);
+        for reader in &readers {
+            wait(&cluster, reader).expect("look-ups");
+        }
     }
 }
 
