@@ -396,7 +396,7 @@ async fn fence_expired(arbiter: &Asked, life: Life) -> Result<(), Error> {
 
 impl Registry for LeaseRegistry {
     fn renew(&self) -> BoxFuture<'_, Result<(), Error>> {
-        Box::pin(async {
+        env::boxed!(async {
             let since_us = u128::from(self.env.now().since(*self.renewed.lock()));
             match since_us >= (self.ttl / RENEWALS).as_micros() {
                 true => self.renew_now().await,
@@ -410,11 +410,11 @@ impl Registry for LeaseRegistry {
     }
 
     fn view(&self) -> BoxFuture<'_, Result<VotingView, Error>> {
-        Box::pin(self.look())
+        env::boxed!(self.look())
     }
 
     fn write_slot<'a>(&'a self, slot: &'a Slot) -> BoxFuture<'a, Result<(), Error>> {
-        Box::pin(self.put_slot(slot))
+        env::boxed!(self.put_slot(slot))
     }
 
     fn is_deciding(&self, view: &VotingView) -> bool {
@@ -422,7 +422,7 @@ impl Registry for LeaseRegistry {
     }
 
     fn begin_deciding(&self) -> BoxFuture<'_, Result<bool, Error>> {
-        Box::pin(async {
+        env::boxed!(async {
             let value = writer_key(self.me).to_le_bytes().to_vec();
             let change = Change {
                 given: vec![(DECIDER.to_owned(), 0)],
@@ -436,7 +436,7 @@ impl Registry for LeaseRegistry {
 
     fn end_deciding(&self) -> BoxFuture<'_, ()> {
         // If that fails it is tried again: the next view shows it as deciding.
-        Box::pin(async { drop(self.give_way().await) })
+        env::boxed!(async { drop(self.give_way().await) })
     }
 
     fn write_control<'a>(
@@ -449,7 +449,7 @@ impl Registry for LeaseRegistry {
             (DECIDER.to_owned(), seen.basis.decider),
         ];
         let put = vec![put(CONTROL.to_owned(), control.encode(), None)];
-        Box::pin(async move {
+        env::boxed!(async move {
             let change = Change { given, put, delete: Vec::new() };
             match self.change(change, "write the epoch").await? {
                 true => Ok(()),
@@ -476,7 +476,7 @@ impl Registry for LeaseRegistry {
     fn leave<'a>(&'a self, slot: &'a Slot) -> BoxFuture<'a, Result<(), Error>> {
         // No answers from here on.
         self.deadline.set(Micros(0));
-        Box::pin(async move {
+        env::boxed!(async move {
             // It writes no more, and nobody need fence it: with its slot it says that itself, so
             // that the others need not wait for its lease to end.
             let own = self.me.incarnation.to_le_bytes().to_vec();

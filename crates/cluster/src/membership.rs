@@ -380,7 +380,7 @@ async fn round_in_time(
     if shared.registry.deadline().is_none() {
         return round(shared, events).await;
     }
-    let mut round = Box::pin(round(shared, events));
+    let mut round = env::boxed!(round(shared, events));
     while let Some(deadline) = shared.registry.deadline() {
         // The round itself moves the deadline.
         let left_us = deadline.since(shared.env.now());

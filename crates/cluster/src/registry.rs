@@ -72,7 +72,7 @@ impl FileRegistry {
 
 impl Registry for FileRegistry {
     fn renew(&self) -> BoxFuture<'_, Result<(), Error>> {
-        Box::pin(std::future::ready(Ok(())))
+        env::boxed!(std::future::ready(Ok(())))
     }
 
     fn deadline(&self) -> Option<Micros> {
@@ -80,11 +80,11 @@ impl Registry for FileRegistry {
     }
 
     fn view(&self) -> BoxFuture<'_, Result<VotingView, Error>> {
-        Box::pin(self.file.view())
+        env::boxed!(self.file.view())
     }
 
     fn write_slot<'a>(&'a self, slot: &'a Slot) -> BoxFuture<'a, Result<(), Error>> {
-        Box::pin(self.file.write_slot(self.me.instance, slot))
+        env::boxed!(self.file.write_slot(self.me.instance, slot))
     }
 
     fn is_deciding(&self, _: &VotingView) -> bool {
@@ -98,12 +98,12 @@ impl Registry for FileRegistry {
             *self.reconfiguration.lock() = lock;
             taken
         });
-        Box::pin(std::future::ready(taken))
+        env::boxed!(std::future::ready(taken))
     }
 
     fn end_deciding(&self) -> BoxFuture<'_, ()> {
         *self.reconfiguration.lock() = None;
-        Box::pin(std::future::ready(()))
+        env::boxed!(std::future::ready(()))
     }
 
     fn write_control<'a>(
@@ -112,7 +112,7 @@ impl Registry for FileRegistry {
         seen: &'a VotingView,
     ) -> BoxFuture<'a, Result<(), Error>> {
         assert!(self.is_deciding(seen), "only the lock's holder decides");
-        Box::pin(self.file.write_control(control))
+        env::boxed!(self.file.write_control(control))
     }
 
     fn end(&self, life: Life, (pid, began): (u32, u64)) -> Ending {
@@ -126,7 +126,7 @@ impl Registry for FileRegistry {
     }
 
     fn leave<'a>(&'a self, slot: &'a Slot) -> BoxFuture<'a, Result<(), Error>> {
-        Box::pin(async move {
+        env::boxed!(async move {
             let written = self.file.write_slot(self.me.instance, slot).await;
             // A decision that is under way is written down under its lock; whoever decides lets
             // it go when it learns that this instance has left.

@@ -21,6 +21,7 @@ pub mod stack;
 
 use std::future::Future;
 use std::io;
+use std::mem::MaybeUninit;
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
@@ -30,6 +31,24 @@ use std::time::Duration;
 
 pub use buf::IoBuf;
 pub use shared::{SharedLayout, SharedMemory, SharedView, give_copy_back};
+
+/// A future on the heap, pinned. As `Box::pin`, but it is made where it stays: that makes it on the
+/// stack and then copies all of it, of which a future that has not begun is hardly a tenth.
+#[macro_export]
+macro_rules! boxed {
+    ($future:expr) => {
+        // The type that is expected, of any future, is for what comes out to be turned into.
+        match $crate::place(::std::boxed::Box::new_uninit(), $future) {
+            made => made,
+        }
+    };
+}
+
+/// What [`boxed!`] does once there is room.
+#[inline(always)]
+pub fn place<F>(room: Box<MaybeUninit<F>>, future: F) -> Pin<Box<F>> {
+    Box::into_pin(Box::write(room, future))
+}
 
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 

@@ -20,7 +20,7 @@ pub trait Counted: Send + Sync {
 /// How a session holds a statement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CursorKind {
-    /// DECLARE has opened it.
+    /// DECLARE has opened it, or code for a cursor variable.
     Open,
     /// PREPARE has named it.
     Named,

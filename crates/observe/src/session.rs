@@ -19,7 +19,7 @@ use crate::past::{Ended, PastWait, PastWaits, WaitView};
 use crate::running::{Running, RunningView, WaitedFor};
 use crate::stats::Stat;
 use crate::totals::LiveTotals;
-use crate::trace::Trace;
+use crate::trace::{LastAsked, Trace};
 
 /// Whom a session works for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -196,6 +196,7 @@ pub struct SessionState {
     pub(crate) own_trace_level: AtomicU8,
     pub(crate) rule_trace_level: AtomicU8,
     pub(crate) trace: Mutex<Option<Box<Trace>>>,
+    pub(crate) trace_cpu: LastAsked,
     pub(crate) open_cursors: OpenCursors,
 }
 
@@ -256,6 +257,7 @@ impl SessionState {
             own_trace_level: AtomicU8::new(0),
             rule_trace_level: AtomicU8::new(0),
             trace: Mutex::new(None),
+            trace_cpu: LastAsked::default(),
             open_cursors: OpenCursors::default(),
         }
     }

@@ -173,7 +173,7 @@ impl Engine for SqlEngine {
             &login.parameters,
         )
         .map_err(fatal)?;
-        Box::pin(session.log_on(&login.peer)).await.map_err(fatal)?;
+        env::boxed!(session.log_on(&login.peer)).await.map_err(fatal)?;
         drop(log_on);
         Ok(SqlSession { session, ctx, alerted: String::new() })
     }
@@ -370,7 +370,7 @@ impl SqlSession {
         sink: &mut dyn RowSink,
     ) -> Result<Ran, Report> {
         self.begin_request();
-        let ran = Box::pin(self.rows_of(text, params, rows_max, sink)).await;
+        let ran = env::boxed!(self.rows_of(text, params, rows_max, sink)).await;
         let ended = self.sync().await;
         let notices = self.take_notices();
         let (columns, cut) = ran?;

@@ -6,12 +6,14 @@
 //! alert log says so once. What it must never do: fail or delay a session beyond the write of a
 //! full buffer, or read a clock while it is off.
 
+mod cpu;
 mod lines;
 mod rules;
 mod session;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use cpu::LastAsked;
 pub use lines::{Bind, COMMANDS, Call, PlanLine, command, command_name, sql_id};
 pub use rules::TraceRule;
 pub(crate) use rules::TraceRules;

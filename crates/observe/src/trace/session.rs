@@ -16,6 +16,7 @@ use crate::events::WaitEvent;
 use crate::observer::Observer;
 use crate::session::SessionState;
 use crate::stats::Stat;
+use crate::totals::WAITED_ALL;
 
 /// The session's counters when a call began.
 #[derive(Clone, Copy, Debug)]
@@ -242,9 +243,11 @@ impl Ctx {
     #[must_use]
     pub fn trace_mark(&self) -> CallMark {
         let stat = |stat| self.session.totals.stat(stat);
+        let now = self.env.now();
+        let waited_us = self.session.totals.waited[WAITED_ALL].load(Ordering::Relaxed);
         CallMark {
-            now: self.env.now(),
-            cpu_us: self.env.thread_cpu_us(),
+            now,
+            cpu_us: self.session.trace_cpu.used_us(now, waited_us, || self.env.thread_cpu_us()),
             reads: stat(Stat::PhysicalReads),
             consistent: stat(Stat::ConsistentGets),
             current: stat(Stat::DbBlockGets),
