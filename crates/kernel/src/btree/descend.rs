@@ -183,6 +183,6 @@ impl LeafFinder for Finder {
         root: Dba,
         key: &'a [u8],
     ) -> BoxFuture<'a, Result<Dba>> {
-        Box::pin(find_leaf(ctx, &core.cache, root, key))
+        env::boxed!(find_leaf(ctx, &core.cache, root, key))
     }
 }

@@ -37,7 +37,7 @@ pub(super) fn split<'a>(
     dba: Dba,
     key: &'a [u8],
 ) -> BoxFuture<'a, Result<()>> {
-    Box::pin(async move {
+    env::boxed!(async move {
         match cut(ctx, core, seg, dba, key).await? {
             // The next writer that comes by the link finishes it.
             Some(_) if marks::is_taken(Point::SplitAbandoned) => Ok(()),

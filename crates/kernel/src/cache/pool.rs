@@ -402,11 +402,11 @@ impl Cache {
             let (buffer, new) = self.lookup_or_insert(dba);
             // What reads and asks others is boxed: every caller's future would be as large.
             if new {
-                Box::pin(self.wait_for_room(ctx, dba)).await?;
+                env::boxed!(self.wait_for_room(ctx, dba)).await?;
             } else if buffer.pin_if(&buffer.latch().read(), want) {
                 return Ok(buffer);
             }
-            Box::pin(self.make_ready(ctx, &buffer, want, read, true)).await?;
+            env::boxed!(self.make_ready(ctx, &buffer, want, read, true)).await?;
         }
     }
 
@@ -446,7 +446,7 @@ impl Cache {
     ) -> Result<R> {
         match self.try_read(ctx, dba, f) {
             Ok(out) => Ok(out),
-            Err(f) => Box::pin(self.read_waiting(ctx, dba, f)).await,
+            Err(f) => env::boxed!(self.read_waiting(ctx, dba, f)).await,
         }
     }
 
@@ -459,7 +459,7 @@ impl Cache {
         loop {
             let (buffer, new) = self.lookup_or_insert(dba);
             if new {
-                Box::pin(self.wait_for_room(ctx, dba)).await?;
+                env::boxed!(self.wait_for_room(ctx, dba)).await?;
             } else {
                 let st = buffer.latch().read();
                 // Enough under the latch, even while a peer waits for the block.
@@ -474,7 +474,7 @@ impl Cache {
                     return Ok(out);
                 }
             }
-            Box::pin(self.make_ready(ctx, &buffer, Mode::S, true, false)).await?;
+            env::boxed!(self.make_ready(ctx, &buffer, Mode::S, true, false)).await?;
         }
     }
 

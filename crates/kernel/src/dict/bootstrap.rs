@@ -27,6 +27,7 @@ use super::records::{
 };
 use super::state::{Dict, autonomous, finish, newest};
 use super::store::{self, Record, int8, obj};
+use super::times::{Times, now_us};
 use crate::btree;
 use crate::error::{Error, Result};
 use crate::row::Datum;
@@ -167,6 +168,7 @@ async fn write_all(
         login: true,
         replication: true,
         bypass_rls: true,
+        made_us: Some(now_us(ctx)),
         ..UserDef::new(SUPERUSER_OBJ, SUPERUSER)
     };
     insert_user(ctx, txn, &fixed[Fixed::User as usize], &user).await?;
@@ -203,6 +205,7 @@ async fn write_table(
         created: def.birth,
         version: u64::from(number.0),
         form: u64::from(number.0),
+        times: Times::of_new(ctx),
     };
     let own = object(def.obj, &def.name, ObjectKind::Table);
     store::insert(ctx, txn, into(Fixed::Obj), &object_values(&own)?).await?;

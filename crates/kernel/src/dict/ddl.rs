@@ -27,6 +27,7 @@ use super::records::{
 use super::segments::{drop_at_commit, make_heap};
 use super::state::{exclude, newest, of, touch};
 use super::store::{self, obj};
+use super::times::{Times, noted};
 use crate::error::{Error, Result};
 use crate::row::{Datum, Value};
 use crate::txn::{LockWait, TmMode, Transaction};
@@ -75,6 +76,7 @@ pub(super) async fn make_table(
             created: txn.core().current_scn(),
             version: 0,
             form: 0,
+            times: Times::of_new(ctx),
         },
     )
     .await?;
@@ -185,26 +187,49 @@ pub(super) async fn new_version(
     txn: &Arc<Transaction>,
     object: &ObjectDef,
 ) -> Result<()> {
-    set_version(ctx, txn, object, true).await
+    set_version(ctx, txn, object, Renewed::Shape).await
 }
 
 /// As [`new_version`], for what does not matter to who changes its rows: they go on.
 pub(super) async fn new_plans(ctx: &Ctx, txn: &Arc<Transaction>, object: &ObjectDef) -> Result<()> {
-    set_version(ctx, txn, object, false).await
+    set_version(ctx, txn, object, Renewed::Rights).await
+}
+
+/// As [`new_plans`], for what is no change of the object.
+pub(super) async fn new_estimates(
+    ctx: &Ctx,
+    txn: &Arc<Transaction>,
+    object: &ObjectDef,
+) -> Result<()> {
+    set_version(ctx, txn, object, Renewed::Estimates).await
+}
+
+/// Why an object gets a new version.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Renewed {
+    /// It is made of something else.
+    Shape,
+    /// Its rows are in other blocks.
+    Place,
+    Rights,
+    Estimates,
 }
 
 async fn set_version(
     ctx: &Ctx,
     txn: &Arc<Transaction>,
     object: &ObjectDef,
-    form: bool,
+    renewed: Renewed,
 ) -> Result<()> {
     let core = txn.core();
     let version = i64::try_from(next_version(core))
         .map_err(|_| Error::Invariant("versions are below 2^63".into()))?;
     let mut values = vec![(at::OBJ_VERSION, Value::Int8(version))];
-    if form {
+    if matches!(renewed, Renewed::Shape | Renewed::Place) {
         values.push((at::OBJ_FORM, Value::Int8(version)));
+    }
+    if renewed != Renewed::Estimates {
+        values.extend(noted(ctx, at::OBJ_TIMES, renewed == Renewed::Shape));
     }
     let table = of(core)?.fixed(Fixed::Obj);
     let key = [obj(object.obj)];
@@ -301,7 +326,7 @@ pub async fn truncate_table(ctx: &Ctx, txn: &Arc<Transaction>, table: &TableDef)
     let (object, def) = lock_for_ddl(ctx, txn, table, TmMode::X).await?;
     replace_segments(ctx, txn, &def).await?;
     super::statistics::clear_statistics(ctx, txn, &def).await?;
-    new_version(ctx, txn, &object).await
+    set_version(ctx, txn, &object, Renewed::Place).await
 }
 
 /// Empty segments for a locked table and its indexes; the old ones go at commit. The caller gives

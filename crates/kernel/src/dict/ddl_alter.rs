@@ -28,6 +28,7 @@ use super::records::{
 use super::state::{newest, of};
 use super::statistics::move_statistics;
 use super::store::{self, obj};
+use super::times::noted;
 use crate::error::{Error, Result};
 use crate::row::{Datum, TypeKind, Value};
 use crate::txn::{TmMode, Transaction};
@@ -200,7 +201,8 @@ pub(super) async fn rename_object(
         return Err(exists());
     }
     touch_object(txn, object)?;
-    let changes = vec![(at::OBJ_NAME, Value::Text(name.into()))];
+    let mut changes = vec![(at::OBJ_NAME, Value::Text(name.into()))];
+    changes.extend(noted(ctx, at::OBJ_TIMES, false));
     let table = dict.fixed(Fixed::Obj);
     let key = [obj(object.obj)];
     match store::change(ctx, txn, table, 0, &key, |_| Ok(changes.clone())).await {

@@ -17,6 +17,7 @@ use super::records::{at, index_values, key_list, object_by_name, object_by_obj, 
 use super::segments::{drop_at_commit, make_index};
 use super::state::{newest, of};
 use super::store::{self, obj};
+use super::times::Times;
 use crate::btree::{Builder, IndexSeg};
 use crate::error::{Error, Result};
 use crate::row::{RowView, Value};
@@ -108,6 +109,7 @@ pub(super) async fn add_index(
         created: core.current_scn(),
         version: 0,
         form: 0,
+        times: Times::of_new(ctx),
     };
     let object = add_object(ctx, txn, object).await?;
     if new.primary {

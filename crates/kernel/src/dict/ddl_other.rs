@@ -13,6 +13,7 @@ use super::names::{check_name, check_schema, undefined};
 use super::records::{at, object_by_obj, sequence_generation, sequence_values};
 use super::state::{exclude, newest, of, touch};
 use super::store::{self, Record, obj};
+use super::times::Times;
 use crate::error::{Error, Result};
 use crate::row::Value;
 use crate::txn::Transaction;
@@ -40,6 +41,7 @@ pub async fn create_sequence(
         created: core.current_scn(),
         version: 0,
         form: 0,
+        times: Times::of_new(ctx),
     };
     let object = add_object(ctx, txn, object).await?;
     let def = definition(object.obj, object.version, new);

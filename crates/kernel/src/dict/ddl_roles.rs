@@ -22,6 +22,7 @@ use super::records::{at, read_user, user_values};
 use super::roles::MemberDef;
 use super::state::{exclude, newest, of, touch};
 use super::store::{self, obj};
+use super::times::now_us;
 use crate::error::{Error, Result};
 use crate::row::{Datum, Value};
 use crate::txn::Transaction;
@@ -65,7 +66,8 @@ pub(super) async fn insert_user(
 pub async fn create_user(ctx: &Ctx, txn: &Arc<Transaction>, new: &UserDef) -> Result<UserDef> {
     check_name(&new.name)?;
     change_roles(ctx, txn).await?;
-    let user = UserDef { obj: next_obj(ctx, txn.core()).await?, ..new.clone() };
+    let (obj, made_us) = (next_obj(ctx, txn.core()).await?, Some(now_us(ctx)));
+    let user = UserDef { obj, made_us, ..new.clone() };
     exclude(ctx, txn, user.obj).await?;
     match insert_user(ctx, txn, of(txn.core())?.fixed(Fixed::User), &user).await {
         Ok(()) => {}

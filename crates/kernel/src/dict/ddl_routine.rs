@@ -24,6 +24,7 @@ use super::routine::{
 };
 use super::state::{of, touch};
 use super::store::{self, obj};
+use super::times::{Times, noted};
 use crate::error::{Error, Result};
 use crate::row::{ColType, Value};
 use crate::txn::{LockWait, TmMode, Transaction};
@@ -105,6 +106,7 @@ pub async fn create_routine(ctx: &Ctx, txn: &Arc<Transaction>, new: NewRoutine) 
         owner: new.owner,
         acl: None,
         comment: None,
+        times: Times::of_new(ctx),
         body: new.body,
         derived: Derived::default(),
     };
@@ -172,10 +174,11 @@ pub async fn alter_routine(
     let taken = |schema: &str, name: &str| {
         known.named(schema, name).any(|one| one.signature == now.signature)
     };
-    let changes = match change {
+    let mut changes = match change {
         RoutineChange::Replace(body) => {
             delete(ctx, txn, now.obj).await?;
-            let def = RoutineDef { body: body.clone(), ..RoutineDef::clone(&now) };
+            let times = now.times.after(ctx);
+            let def = RoutineDef { body: body.clone(), times, ..RoutineDef::clone(&now) };
             write(ctx, txn, &def).await?;
             return touch_routines(txn);
         }
@@ -204,6 +207,9 @@ pub async fn alter_routine(
             vec![(at::COMMENT, comment.map_or(Value::Null, text))]
         }
     };
+    if !matches!(change, RoutineChange::Comment(_)) {
+        changes.extend(noted(ctx, at::TIMES, false));
+    }
     let table = of(txn.core())?.fixed(Fixed::Proc);
     store::change(ctx, txn, table, 0, &[obj(now.obj)], |_| Ok(changes.clone())).await?;
     touch_routines(txn)
@@ -220,7 +226,9 @@ pub(super) async fn change_routine_acl(
     let table = of(txn.core())?.fixed(Fixed::Proc);
     let found = store::change(ctx, txn, table, 0, &[obj(number)], |row| {
         let new = change(acl_of(row, at::ACL)?);
-        Ok(vec![(at::ACL, acl_value(new.as_ref()))])
+        let mut changes = noted(ctx, at::TIMES, false);
+        changes.push((at::ACL, acl_value(new.as_ref())));
+        Ok(changes)
     })
     .await?;
     touch_routines(txn)?;

@@ -22,6 +22,7 @@ use super::names::{check_name, check_schema, undefined};
 use super::records::{acl_of, acl_value, at, object_by_name, object_by_obj};
 use super::state::{exclude, newest, of, touch};
 use super::store::{self, obj};
+use super::times::{Times, noted};
 use crate::error::{Error, Result};
 use crate::row::{Datum, EnumPlace, EnumType, TypeKind, Value};
 use crate::txn::{LockWait, TmMode, Transaction};
@@ -64,8 +65,9 @@ pub async fn create_type(
     change_list_of(ctx, txn, TYPES_OBJ, TYPES_VERSION).await?;
     check_free(ctx, txn, schema, name).await?;
     let number = next_obj(ctx, txn.core()).await?;
-    let values =
+    let own =
         [obj(number), Datum::Text(schema), Datum::Text(name), obj(owner), Datum::Null, Datum::Null];
+    let values: Vec<Datum<'_>> = own.into_iter().chain(Times::of_new(ctx).values()).collect();
     insert(ctx, txn, Fixed::Type, &values, name).await?;
     let mut def = EnumType {
         obj: number,
@@ -214,6 +216,10 @@ pub async fn alter_type(
             change_row(ctx, txn, &ty, vec![(at::TYPE_COMMENT, comment)]).await?;
         }
     }
+    if !matches!(change, TypeChange::Comment(_)) {
+        let is_shape = matches!(change, TypeChange::AddValue(..) | TypeChange::RenameValue(..));
+        change_row(ctx, txn, &ty, noted(ctx, at::TYPE_TIMES, is_shape)).await?;
+    }
     touch_types(txn)?;
     match change {
         TypeChange::Owner(_) | TypeChange::Comment(_) => Ok(()),
@@ -248,7 +254,9 @@ pub(super) async fn change_type_acl(
     let table = of(txn.core())?.fixed(Fixed::Type);
     let found = store::change(ctx, txn, table, 0, &[obj(number)], |row| {
         let new = change(acl_of(row, at::TYPE_ACL)?);
-        Ok(vec![(at::TYPE_ACL, acl_value(new.as_ref()))])
+        let mut changes = noted(ctx, at::TYPE_TIMES, false);
+        changes.push((at::TYPE_ACL, acl_value(new.as_ref())));
+        Ok(changes)
     })
     .await?;
     touch_types(txn)?;

@@ -26,6 +26,7 @@ use super::names::{check_name, check_schema};
 use super::records::{NOT_POPULATED, POPULATED, column_values, table_values, use_values};
 use super::state::of;
 use super::store::{self, obj, text_or_null};
+use super::times::Times;
 use crate::error::{Error, Result};
 use crate::row::Datum;
 use crate::txn::{LockWait, TmMode, Transaction};
@@ -75,6 +76,7 @@ pub async fn create_view(ctx: &Ctx, txn: &Arc<Transaction>, new: NewView) -> Res
         created: core.current_scn(),
         version: 0,
         form: 0,
+        times: Times::of_new(ctx),
     };
     let object = add_object(ctx, txn, object).await?;
     let tab = of(core)?.fixed(Fixed::Tab);

@@ -14,6 +14,7 @@ use super::acl::Acl;
 use super::condition::Condition;
 use super::expression::KeyExpr;
 use super::index::{Included, IndexDef, IndexKind};
+use super::times::Times;
 use crate::row::KeyOrder;
 use crate::row::{ColType, Datum, EnumType, RowTypes, TypeKind, encode_row};
 
@@ -451,6 +452,8 @@ pub struct UserDef {
     pub valid_until: Option<i64>,
     /// Settings that its sessions begin with.
     pub config: Vec<(String, String)>,
+    /// When it was made, as [`Times::made_us`].
+    pub made_us: Option<i64>,
 }
 
 impl UserDef {
@@ -471,6 +474,7 @@ impl UserDef {
             connections: -1,
             valid_until: None,
             config: Vec::new(),
+            made_us: None,
         }
     }
 
@@ -542,6 +546,7 @@ pub struct ObjectDef {
     pub version: u64,
     /// As [`TableDef::form`].
     pub form: u64,
+    pub times: Times,
 }
 
 /// A table to be made.
@@ -601,6 +606,7 @@ pub struct TypeDef {
     pub owner: ObjId,
     pub acl: Option<Acl>,
     pub comment: Option<String>,
+    pub times: Times,
     /// The type of its columns, which knows the labels.
     pub ty: ColType,
     def: &'static EnumType,
@@ -610,7 +616,8 @@ impl TypeDef {
     pub(super) fn new(def: EnumType, owner: ObjId, acl: Option<Acl>) -> TypeDef {
         let (obj, schema, name) = (def.obj, def.schema.clone(), def.name.clone());
         let (ty, def) = ColType::of_enum(def);
-        TypeDef { obj, schema, name, owner, acl, comment: None, ty, def }
+        let (comment, times) = (None, Times::default());
+        TypeDef { obj, schema, name, owner, acl, comment, times, ty, def }
     }
 
     /// Its labels.

@@ -1,7 +1,8 @@
 //! The dictionary's own tables: their numbers, columns and indexes.
 //!
 //! Every release must find the tables of its database, so numbers, column order and types are
-//! promises; new columns go to the end, new tables get new numbers. What is declared here is all
+//! promises; new columns go to the end and may be NULL, as rows from before have them, new tables
+//! get new numbers. What is declared here is all
 //! that the bootstrap needs to make and to read them.
 
 use std::sync::Arc;
@@ -148,6 +149,9 @@ pub(super) const TABLES: [FixedTable; 22] = [
             ("version", Int8, true),
             ("acl", Text, false),
             ("form", Int8, true),
+            ("made", Int8, false),
+            ("altered", Int8, false),
+            ("shaped", Int8, false),
         ],
         indexes: &[
             FixedIndex { obj: ObjId(20), name: "i_obj1", columns: &[0] },
@@ -241,6 +245,7 @@ pub(super) const TABLES: [FixedTable; 22] = [
             ("connections", Int4, true),
             ("valid_until", Int8, false),
             ("config", Text, false),
+            ("made", Int8, false),
         ],
         indexes: &[FixedIndex { obj: ObjId(27), name: "i_user1", columns: &[1] }],
     },
@@ -353,6 +358,9 @@ pub(super) const TABLES: [FixedTable; 22] = [
             ("owner", Int8, true),
             ("acl", Text, false),
             ("comment", Text, false),
+            ("made", Int8, false),
+            ("altered", Int8, false),
+            ("shaped", Int8, false),
         ],
         indexes: &[
             FixedIndex { obj: ObjId(36), name: "i_type1", columns: &[0] },
@@ -433,6 +441,9 @@ pub(super) const TABLES: [FixedTable; 22] = [
             ("comment", Text, false),
             ("type", Int4, true),
             ("modifier", Int4, true),
+            ("made", Int8, false),
+            ("altered", Int8, false),
+            ("shaped", Int8, false),
         ],
         indexes: &[
             FixedIndex { obj: ObjId(55), name: "i_proc1", columns: &[0] },

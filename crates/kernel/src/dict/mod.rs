@@ -34,6 +34,7 @@ mod segments;
 mod state;
 mod statistics;
 mod store;
+mod times;
 
 #[cfg(test)]
 mod tests;
@@ -99,6 +100,7 @@ pub use state::{Dict, changed_tables, forget_changes, invalidate, invalidate_all
 pub use statistics::{
     ColumnStats, ExprStats, NewStats, TableStats, all_statistics, set_statistics, statistics,
 };
+pub use times::Times;
 
 pub(crate) use fixed::Fixed;
 pub(crate) use state::{autonomous, finish, newest, of};

@@ -20,6 +20,7 @@ use super::fixed::Fixed;
 use super::index::{Included, IndexDef, IndexKind};
 use super::state::Dict;
 use super::store::{self, Record, int4, int8, obj, text_or_null};
+use super::times::Times;
 use crate::error::{Error, Result};
 use crate::row::KeyOrder;
 use crate::row::{ColType, Datum, EnumLabel, EnumType, RowTypes, TypeKind, Value, is_stored_value};
@@ -33,6 +34,7 @@ pub(super) mod at {
     pub const OBJ_VERSION: usize = 6;
     pub const OBJ_FORM: usize = 8;
     pub const OBJ_ACL: usize = 7;
+    pub const OBJ_TIMES: usize = 9;
     pub const TAB_HEADER: usize = 1;
     pub const TAB_BIRTH: usize = 2;
     pub const TAB_COMMENT: usize = 3;
@@ -63,8 +65,10 @@ pub(super) mod at {
     pub const TYPE_OWNER: usize = 3;
     pub const TYPE_ACL: usize = 4;
     pub const TYPE_COMMENT: usize = 5;
+    pub const TYPE_TIMES: usize = 6;
     pub const ENUM_LABEL: usize = 3;
     pub const USER_VERIFIER: usize = 2;
+    pub const USER_MADE: usize = 13;
 }
 
 /// A list of access rights; NULL: what the kind gives by default.
@@ -89,11 +93,13 @@ pub(super) fn object_of(row: &Record) -> Result<ObjectDef> {
         version: row.number(at::OBJ_VERSION)?,
         form: row.number(at::OBJ_FORM)?,
         acl: acl_of(row, at::OBJ_ACL)?,
+        times: Times::read(row, at::OBJ_TIMES)?,
     })
 }
 
 /// Of a new object, which has no rights of its own yet.
-pub(super) fn object_values(def: &ObjectDef) -> Result<[Datum<'_>; 9]> {
+pub(super) fn object_values(def: &ObjectDef) -> Result<[Datum<'_>; 12]> {
+    let [made, altered, shaped] = def.times.values();
     Ok([
         obj(def.obj),
         obj(def.owner),
@@ -104,6 +110,9 @@ pub(super) fn object_values(def: &ObjectDef) -> Result<[Datum<'_>; 9]> {
         int8(def.version)?,
         Datum::Null,
         int8(def.form)?,
+        made,
+        altered,
+        shaped,
     ])
 }
 
@@ -222,6 +231,7 @@ pub(super) async fn read_type(
     };
     let mut ty = TypeDef::new(def, row.obj(at::TYPE_OWNER)?, acl_of(row, at::TYPE_ACL)?);
     ty.comment = row.text_or_null(at::TYPE_COMMENT)?.map(str::to_owned);
+    ty.times = Times::read(row, at::TYPE_TIMES)?;
     Ok(ty)
 }
 
@@ -685,6 +695,7 @@ pub(super) fn user_of(row: &Record) -> Result<UserDef> {
         connections,
         valid_until,
         config: row.text_or_null(12)?.map(read_config).unwrap_or_default(),
+        made_us: row.int_or_null(at::USER_MADE)?,
     })
 }
 
@@ -735,6 +746,7 @@ pub(super) fn user_values(def: &UserDef) -> Vec<(usize, Value)> {
         Value::Int4(def.connections),
         def.valid_until.map_or(Value::Null, Value::Int8),
         text(config.as_deref()),
+        def.made_us.map_or(Value::Null, Value::Int8),
     ];
     values.into_iter().enumerate().collect()
 }

@@ -13,6 +13,7 @@ use super::fixed::Fixed;
 use super::records::{acl_of, read_type, stored_modifier};
 use super::state::Dict;
 use super::store::{self, Record, int4, obj, text_or_null};
+use super::times::Times;
 use crate::error::{Error, Result};
 use crate::row::{ColType, Datum, TypeKind};
 use crate::txn::Snapshot;
@@ -28,6 +29,7 @@ pub(super) mod at {
     pub const STRICT: usize = 9;
     pub const VOLATILITY: usize = 10;
     pub const DEFINER: usize = 11;
+    pub const TIMES: usize = 18;
 }
 
 /// Which way an argument goes.
@@ -162,6 +164,7 @@ pub struct RoutineDef {
     pub owner: ObjId,
     pub acl: Option<Acl>,
     pub comment: Option<String>,
+    pub times: Times,
     pub body: RoutineBody,
     /// What the layer above makes of it.
     pub derived: Derived,
@@ -255,6 +258,7 @@ pub(super) async fn read_routine(
         owner: row.obj(at::OWNER)?,
         acl: acl_of(row, at::ACL)?,
         comment: row.text_or_null(at::COMMENT)?.map(str::to_owned),
+        times: Times::read(row, at::TIMES)?,
         body: RoutineBody {
             procedure,
             args,
@@ -275,8 +279,9 @@ pub(super) async fn read_routine(
 pub(super) fn routine_values<'a>(
     def: &'a RoutineDef,
     acl: Option<&'a str>,
-) -> Result<[Datum<'a>; 18]> {
+) -> Result<[Datum<'a>; 21]> {
     let body = &def.body;
+    let [made, altered, shaped] = def.times.values();
     let (kind, modifier) = match body.result {
         RoutineResult::Type(ty) => (i32::from(ty.kind.code()), stored_modifier(ty)),
         RoutineResult::Row(table) => (0, table.0.cast_signed()),
@@ -301,6 +306,9 @@ pub(super) fn routine_values<'a>(
         text_or_null(def.comment.as_deref()),
         Datum::Int4(kind),
         Datum::Int4(modifier),
+        made,
+        altered,
+        shaped,
     ])
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use block::ObjId;
 use observe::Ctx;
 
-use super::ddl::new_plans;
+use super::ddl::new_estimates;
 use super::ddl_rights::lock_object;
 use super::def::{AlteredColumn, TableDef};
 use super::expression::KEY_EXPR;
@@ -372,7 +372,7 @@ pub async fn set_statistics(
     set_exprs(ctx, txn, table, &now, new).await?;
     // Last: what was known of an index's expressions has gone with all else of the index.
     set_indexes(ctx, txn, &now, new).await?;
-    new_plans(ctx, txn, &object).await
+    new_estimates(ctx, txn, &object).await
 }
 
 async fn set_columns(

@@ -9,6 +9,7 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use block::{Dba, InstanceNo, ObjId};
+use env::Lane;
 use global::HolderEvent;
 use global::msg::{ReqId, Timings, Want};
 use observe::{
@@ -126,6 +127,11 @@ impl Node {
         totals.add_stat(blocks, 1);
         totals.add_stat(time, total_us);
         self.cache.common.segments.add(came.obj, of_segment, 1);
+        if let Some(last) = asker.filter(|asker| Arc::strong_count(asker) == 1) {
+            // The session has ended meanwhile: its end, which may write to its trace, is no work
+            // for a block server.
+            self.env.spawn_task("a session's end", Lane::Background, async move { drop(last) });
+        }
         let hops = self.hops(came.dba, came.from, question.direct);
         self.record(came, hops, came.times(total_us))
     }

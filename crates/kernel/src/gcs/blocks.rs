@@ -76,7 +76,7 @@ impl Grants for Node {
         buffer: &'a Arc<Buffer>,
         want: Mode,
     ) -> BoxFuture<'a, Result<()>> {
-        Box::pin(self.get_block(ctx, buffer, want))
+        env::boxed!(self.get_block(ctx, buffer, want))
     }
 
     fn acquire_many<'a>(
@@ -84,7 +84,7 @@ impl Grants for Node {
         ctx: &'a Ctx,
         buffers: Vec<Arc<Buffer>>,
     ) -> BoxFuture<'a, Result<()>> {
-        Box::pin(self.get_many(ctx, buffers))
+        env::boxed!(self.get_many(ctx, buffers))
     }
 
     fn send_queued(&self) {

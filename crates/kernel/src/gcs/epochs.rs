@@ -48,7 +48,7 @@ impl Node {
         let node = self.clone();
         self.env.spawn_task("LMON membership", Lane::Serve, async move {
             loop {
-                match select(Box::pin(events.recv()), Box::pin(broken.recv())).await {
+                match select(env::boxed!(events.recv()), env::boxed!(broken.recv())).await {
                     Either::Left((Some(event), _)) => match event {
                         MembershipEvent::Joined(r) | MembershipEvent::Reconfigured(r) => {
                             node.reconfigure(r).await;

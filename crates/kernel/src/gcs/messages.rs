@@ -38,7 +38,7 @@ impl Node {
             loop {
                 // Own messages first: a fixed order, so that a run can be repeated.
                 let own = node.own.ready(class);
-                let came = match select(Box::pin(own), Box::pin(inbox.recv())).await {
+                let came = match select(env::boxed!(own), env::boxed!(inbox.recv())).await {
                     Either::Left(((), _)) => None,
                     Either::Right((Some(incoming), _)) => Some(incoming),
                     Either::Right((None, _)) => return,

@@ -375,7 +375,7 @@ impl Node {
     pub(super) async fn wait_next_epoch(&self) {
         let thawed = self.thaw.notified();
         let pause = self.env.sleep(std::time::Duration::from_millis(2));
-        futures::future::select(Box::pin(thawed), pause).await;
+        futures::future::select(env::boxed!(thawed), pause).await;
     }
 
     /// Waits until requests for blocks may be sent.

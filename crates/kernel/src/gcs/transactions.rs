@@ -75,7 +75,7 @@ impl Peers for Node {
     fn status<'a>(&'a self, ctx: &'a Ctx, xid: Xid, _scn: Scn) -> BoxFuture<'a, Result<TxStatus>> {
         let (event, p) =
             (WaitEvent::TransactionEnquiry, [xid.usn.into(), xid.slot.into(), xid.seq.into()]);
-        Box::pin(async move {
+        env::boxed!(async move {
             loop {
                 ctx.check_interrupt()?;
                 let owner = self.view().answers_for(born(xid.usn));
@@ -100,7 +100,7 @@ impl Peers for Node {
     }
 
     fn await_end<'a>(&'a self, _ctx: &'a Ctx, xid: Xid) -> BoxFuture<'a, Result<()>> {
-        Box::pin(async move {
+        env::boxed!(async move {
             let owner = self.view().answers_for(born(xid.usn));
             if owner == self.me {
                 self.wait_segments().await;
@@ -113,7 +113,7 @@ impl Peers for Node {
     }
 
     fn undo_block<'a>(&'a self, ctx: &'a Ctx, xid: Xid, uba: Uba) -> BoxFuture<'a, Result<IoBuf>> {
-        Box::pin(async move {
+        env::boxed!(async move {
             loop {
                 ctx.check_interrupt()?;
                 let owner = self.view().answers_for(born(xid.usn));
@@ -147,7 +147,7 @@ impl Peers for Node {
     }
 
     fn broadcast<'a>(&'a self, ctx: &'a Ctx, scn: Scn) -> BoxFuture<'a, Result<()>> {
-        Box::pin(async move {
+        env::boxed!(async move {
             if broken(Mutant::SkipScnBroadcast) {
                 return Ok(());
             }
@@ -177,7 +177,7 @@ impl Peers for Node {
         scn: Scn,
         anew: bool,
     ) -> BoxFuture<'a, Result<Option<CrCopy>>> {
-        Box::pin(self.get_consistent(ctx, dba, scn, anew))
+        env::boxed!(self.get_consistent(ctx, dba, scn, anew))
     }
 
     fn consistent_copies<'a>(
@@ -187,7 +187,7 @@ impl Peers for Node {
         of: Option<ObjId>,
         scn: Scn,
     ) -> BoxFuture<'a, Result<Vec<(Dba, CrCopy)>>> {
-        Box::pin(self.get_consistent_many(ctx, dbas, of, scn))
+        env::boxed!(self.get_consistent_many(ctx, dbas, of, scn))
     }
 }
 
@@ -218,7 +218,7 @@ impl Node {
             }
             let make = |req_id| TxnMessage::ScnBroadcast { req_id, scn, objects: Vec::new() };
             let mut asks: Vec<_> =
-                left.iter().map(|&to| (to, Box::pin(self.call(to, make)), None)).collect();
+                left.iter().map(|&to| (to, env::boxed!(self.call(to, make)), None)).collect();
             // All are asked before any is waited for.
             for (_, ask, answer) in &mut asks {
                 *answer = ask.now_or_never();
@@ -241,7 +241,7 @@ impl Node {
     async fn wait_segments(&self) {
         let loaded = self.segments_loaded.notified();
         let pause = self.env.sleep(Duration::from_millis(5));
-        futures::future::select(Box::pin(loaded), pause).await;
+        futures::future::select(env::boxed!(loaded), pause).await;
     }
 
     /// Waits until this instance has loaded the undo segments it answers for.

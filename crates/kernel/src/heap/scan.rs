@@ -261,7 +261,7 @@ impl Scan {
             self.tell(ctx, 0);
             let count = match count {
                 0 | 1 => count,
-                several => Box::pin(self.look_ahead(ctx, dba, several)).await?,
+                several => env::boxed!(self.look_ahead(ctx, dba, several)).await?,
             };
             self.ahead = within + count;
             self.untold = count;

@@ -122,7 +122,7 @@ pub async fn consistent<R>(
         Ok(done) => return finish_first(ctx, done?),
     };
     // All that may wait is in a box of its own: the future of the common case stays small.
-    Box::pin(consistent_waiting(ctx, snap, dba, expect, f, first)).await
+    env::boxed!(consistent_waiting(ctx, snap, dba, expect, f, first)).await
 }
 
 /// What the first look came to, if it was enough.

@@ -432,7 +432,7 @@ impl Log {
             };
             drop(waiting);
             let began = self.env.now();
-            if let Err(e) = Box::pin(self.write(&mut writing)).await {
+            if let Err(e) = env::boxed!(self.write(&mut writing)).await {
                 self.env.abort_instance(&format!("redo cannot be written: {e}"));
             }
             if let Some(writer) = self.writer.get() {

@@ -151,6 +151,16 @@ pub struct ColType {
 }
 
 impl ColType {
+    /// `refcursor`: a text that names a cursor. Its modifier is PostgreSQL's number of the type,
+    /// which no other text has; it is stored in the dictionary.
+    pub const REF_CURSOR: ColType = ColType { kind: TypeKind::Text, modifier: 1790 };
+
+    /// Whether it is `refcursor`.
+    #[must_use]
+    pub const fn is_ref_cursor(self) -> bool {
+        matches!(self.kind, TypeKind::Text) && self.modifier == ColType::REF_CURSOR.modifier
+    }
+
     /// A type without a modifier.
     #[must_use]
     pub const fn new(kind: TypeKind) -> ColType {
@@ -198,6 +208,7 @@ impl ColType {
     pub const fn without_limit(self) -> ColType {
         match self.kind {
             TypeKind::Array | TypeKind::Enum => self,
+            TypeKind::Text if self.is_ref_cursor() => self,
             kind => ColType::new(kind),
         }
     }
@@ -280,6 +291,7 @@ impl fmt::Display for ColType {
             TypeKind::Float4 => "real",
             TypeKind::Float8 => "double precision",
             TypeKind::Numeric => "numeric",
+            TypeKind::Text if self.is_ref_cursor() => "refcursor",
             TypeKind::Text => "text",
             TypeKind::Varchar => "character varying",
             TypeKind::Char => "character",

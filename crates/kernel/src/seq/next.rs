@@ -100,21 +100,21 @@ pub async fn nextval(ctx: &Ctx, txn: &Arc<Transaction>, def: &SequenceDef) -> Re
     let dict = of(core)?;
     if dict.has_touched_object(txn, def.obj) {
         // Made by this transaction: nobody else can see the row, nor use its values.
-        return Box::pin(take(ctx, txn, def, 1)).await.map(|range| range.first);
+        return env::boxed!(take(ctx, txn, def, 1)).await.map(|range| range.first);
     }
     let slot = dict.sequences.slot(def.obj);
     if def.cache == 1 {
-        return Box::pin(take_one(ctx, txn, def, &slot)).await;
+        return env::boxed!(take_one(ctx, txn, def, &slot)).await;
     }
     // Ranges of their own would break the order over several instances.
     if def.has_common_cache() && core.table_locks.values().is_some() {
-        return Box::pin(take_common(ctx, txn, def, &slot)).await;
+        return env::boxed!(take_common(ctx, txn, def, &slot)).await;
     }
     loop {
         if let Some(value) = slot.take(def.generation) {
             return Ok(value);
         }
-        Box::pin(fill(ctx, core, def, &slot)).await?;
+        env::boxed!(fill(ctx, core, def, &slot)).await?;
     }
 }
 

@@ -37,7 +37,7 @@ pub async fn insert_many(
     refill_many(ctx, txn, def, rows, rowids).await?;
     if !def.foreign.is_empty() {
         for (row, rowid) in rows.iter().zip(&*rowids) {
-            Box::pin(foreign::check_row(ctx, txn, def, *rowid, None, row)).await?;
+            env::boxed!(foreign::check_row(ctx, txn, def, *rowid, None, row)).await?;
         }
     }
     Ok(())

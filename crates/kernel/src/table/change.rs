@@ -36,7 +36,7 @@ pub async fn insert(
         }
     }
     if !def.foreign.is_empty() {
-        Box::pin(foreign::check_row(ctx, txn, def, rowid, None, row)).await?;
+        env::boxed!(foreign::check_row(ctx, txn, def, rowid, None, row)).await?;
     }
     Ok(rowid)
 }
@@ -60,7 +60,7 @@ pub async fn update(
     lock_table(ctx, txn, def, TmMode::SX, wait).await?;
     if !def.foreign.is_empty() || !def.referenced.is_empty() {
         let row = Row { def, rowid, snap, seen, wait };
-        return Box::pin(change_keyed(ctx, txn, &row, Some(new))).await;
+        return env::boxed!(change_keyed(ctx, txn, &row, Some(new))).await;
     }
     update_row(ctx, txn, def, rowid, snap, seen, new, wait).await
 }
@@ -186,7 +186,7 @@ pub async fn delete(
     lock_table(ctx, txn, def, TmMode::SX, wait).await?;
     let row = Row { def, rowid, snap, seen, wait };
     if !def.foreign.is_empty() || !def.referenced.is_empty() {
-        return Box::pin(change_keyed(ctx, txn, &row, None)).await;
+        return env::boxed!(change_keyed(ctx, txn, &row, None)).await;
     }
     delete_row(ctx, txn, &row).await
 }

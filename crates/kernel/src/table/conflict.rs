@@ -87,7 +87,7 @@ pub async fn insert_unless(
         }
     }
     if !def.foreign.is_empty() {
-        Box::pin(foreign::check_row(ctx, txn, def, rowid, None, row)).await?;
+        env::boxed!(foreign::check_row(ctx, txn, def, rowid, None, row)).await?;
     }
     Ok(Some(rowid))
 }

@@ -540,7 +540,7 @@ impl Core {
 
     /// Returns when one of the transactions may have ended.
     async fn any_ended(&self, ctx: &Ctx, xids: &[Xid]) -> Result<()> {
-        let all = xids.iter().map(|&xid| Box::pin(self.await_end(ctx, xid)));
+        let all = xids.iter().map(|&xid| env::boxed!(self.await_end(ctx, xid)));
         futures::future::select_all(all).await.0
     }
 }

@@ -48,7 +48,7 @@ impl ObjectLocks for Rights {
         obj: ObjId,
         mode: ObjectMode,
     ) -> BoxFuture<'a, Result<()>> {
-        Box::pin(async move { self.node()?.lock_object(ctx, txn, obj, mode).await })
+        env::boxed!(async move { self.node()?.lock_object(ctx, txn, obj, mode).await })
     }
 
     fn try_lock_object<'a>(
@@ -57,7 +57,7 @@ impl ObjectLocks for Rights {
         txn: &'a Transaction,
         obj: ObjId,
     ) -> BoxFuture<'a, Result<bool>> {
-        Box::pin(async move { self.node()?.try_lock_object(ctx, txn, obj).await })
+        env::boxed!(async move { self.node()?.try_lock_object(ctx, txn, obj).await })
     }
 
     fn unlock_object(&self, txn: u64, obj: ObjId) {
@@ -75,7 +75,7 @@ impl ObjectLocks for Node {
         obj: ObjId,
         mode: ObjectMode,
     ) -> BoxFuture<'a, Result<()>> {
-        Box::pin(async move {
+        env::boxed!(async move {
             let resource = object_resource(obj);
             let mode = match mode {
                 ObjectMode::S => GesMode::S,
@@ -105,7 +105,7 @@ impl ObjectLocks for Node {
         txn: &'a Transaction,
         obj: ObjId,
     ) -> BoxFuture<'a, Result<bool>> {
-        Box::pin(async move {
+        env::boxed!(async move {
             let resource = object_resource(obj);
             if self.enqueue_mode(resource).covers(GesMode::S) {
                 return Ok(true);

@@ -18,7 +18,7 @@ use crate::txn::{TableEnqueues, is_shared_by_instance};
 
 impl TableEnqueues for Node {
     fn cover(&self, resource: Resource, mode: GesMode, no_wait: bool) -> BoxFuture<'_, Result<()>> {
-        Box::pin(async move {
+        env::boxed!(async move {
             // Dead transactions come first (H18).
             while self.is_being_adopted(resource) {
                 self.env.sleep(Duration::from_millis(1)).await;
