@@ -14,7 +14,7 @@ use crate::error::PgError;
 use crate::fixed::name_of;
 use crate::index_join::IndexJoinExec;
 pub use crate::plan_words::{
-    Detail, Object, Operation, Operator, TABLE_ACCESS, key_condition, row_condition,
+    Detail, Object, Operation, Operator, TABLE_ACCESS, condition_beside_key, key_condition,
 };
 use crate::plan_words::{FILTER, Namer, Told, function_of, passed_on};
 use crate::scan::ScanExec;
@@ -159,15 +159,29 @@ pub(crate) struct Parts {
     index_obj: u32,
     /// Of sets that bitmaps give, one after the other as [`Sets`] has them.
     pub(crate) sets: Vec<SharedActual>,
-    /// Of a join by index, looking rows up, with the index's part; the table's number.
+    /// Of a join by index, looking rows up, with the index's part; the table's number. The same of
+    /// one of several accesses.
     pub(crate) table: Option<(SharedActual, u32)>,
+    /// Of several accesses, one after the other, what each took.
+    pub(crate) branches: Vec<Parts>,
 }
 
 impl Parts {
     pub(crate) fn of_index(index_obj: u32) -> Parts {
         let index = SharedActual::default();
         // Its range of keys may be the only set.
-        Parts { sets: vec![index.clone()], index, index_obj, table: None }
+        Parts { sets: vec![index.clone()], index, index_obj, table: None, branches: Vec::new() }
+    }
+
+    /// Reading a table by one of these indexes after the other.
+    pub(crate) fn of_branches(index_objs: impl Iterator<Item = u32>, table_obj: u32) -> Parts {
+        let branches = index_objs.map(|index_obj| Parts::of_join(index_obj, table_obj)).collect();
+        Parts { branches, ..Parts::of_index(0) }
+    }
+
+    /// Those of one of several accesses, or its own if it has no other.
+    pub(crate) fn of_branch(&self, at: usize) -> &Parts {
+        self.branches.get(at).unwrap_or(self)
     }
 
     /// Reading so many sets, and going through what they come to.
@@ -292,6 +306,8 @@ pub struct Step {
     pub sets: Option<Sets>,
     /// Of a join by index, its other side.
     pub inner: Option<Inner>,
+    /// Of a scan by one index after the other, what each of them leads to.
+    pub branches: Vec<Step>,
     pub inputs: Vec<Step>,
 }
 
@@ -342,8 +358,15 @@ fn step(plan: &Arc<dyn ExecutionPlan>, namer: &Namer) -> Step {
         let table = function_of(inner.as_ref())?;
         Some(Names { table, ..Names::default() })
     };
-    let inputs: Vec<Step> = children.into_iter().map(|input| step(input, namer)).collect();
+    let mut inputs: Vec<Step> = children.into_iter().map(|input| step(input, namer)).collect();
+    if let Some(groups) = inner.downcast_ref::<AggregateExec>() {
+        tell_extreme(groups, &mut inputs);
+    }
     let parts = watched.and_then(|watched| watched.parts.as_ref());
+    let branches = match inner.downcast_ref::<ScanExec>() {
+        Some(scan) => branch_steps((inner, scan), namer, &columns, parts),
+        None => Vec::new(),
+    };
     Step {
         operator: with_input(operator, &inputs),
         text: head,
@@ -371,7 +394,60 @@ fn step(plan: &Arc<dyn ExecutionPlan>, namer: &Namer) -> Step {
             estimate: inner_estimate(join),
             actual: parts.and_then(Parts::told_of_table),
         }),
+        branches,
         inputs,
+    }
+}
+
+/// What each of a scan's several accesses leads to.
+fn branch_steps(
+    (plan, scan): (&Arc<dyn ExecutionPlan>, &ScanExec),
+    namer: &Namer,
+    columns: &[String],
+    parts: Option<&Parts>,
+) -> Vec<Step> {
+    let (mut steps, mut earlier) = (Vec::new(), Vec::new());
+    for (at, (branch, own)) in scan.branches().into_iter().enumerate() {
+        let Told { operator, head, details } = namer.branch(plan, &branch, &earlier);
+        let part = parts.and_then(|parts| parts.branches.get(at));
+        let sets = namer.sets(plan, &branch).map(|sets| match part {
+            Some(part) => sets.told(part),
+            None => sets,
+        });
+        let (names, read_width) = (Some(branch.names()), read_width(branch.work()));
+        let branch: Arc<dyn ExecutionPlan> = Arc::new(branch);
+        steps.push(Step {
+            operator,
+            text: head,
+            details,
+            estimate: estimate(&branch),
+            read_width,
+            columns: columns.to_vec(),
+            actual: part.and_then(Parts::told_of_table).map(|part| part.actual),
+            index: part.map(Parts::told_of_index),
+            names,
+            sets,
+            inner: None,
+            branches: Vec::new(),
+            inputs: Vec::new(),
+        });
+        earlier.push(own);
+    }
+    steps
+}
+
+/// An index of which the least or greatest value is all that is asked for goes by another name.
+fn tell_extreme(groups: &AggregateExec, inputs: &mut [Step]) {
+    let extreme = groups.group_expr().expr().is_empty()
+        && groups.aggr_expr().iter().all(|call| matches!(call.fun().name(), "min" | "max"));
+    let [input] = inputs else { return };
+    let one = input.details.iter().any(|(label, rows)| *label == "Limit" && rows == "1");
+    if extreme && one {
+        input.operator = match input.operator {
+            Operator::IndexOnlyScan { .. } => Operator::IndexExtreme { whole: false },
+            Operator::IndexOnlyFullScan { .. } => Operator::IndexExtreme { whole: true },
+            other => other,
+        };
     }
 }
 
@@ -555,7 +631,7 @@ impl ExecutionPlan for Watched {
         self.actual.lock().loops += 1;
         let actual = self.actual.clone();
         let (timing, asked, spent_us, first) = (self.timing, None, 0, true);
-        Ok(Box::pin(WatchedStream { inner, state, actual, timing, asked, spent_us, first }))
+        Ok(env::boxed!(WatchedStream { inner, state, actual, timing, asked, spent_us, first }))
     }
 }
 

@@ -169,10 +169,11 @@ fn made(
         key = found.map(|(of, row)| Part { obj: row.index.obj.0, actual: of.key() });
     }
     let changes = matches!(verb, "UPDATE" | "DELETE");
+    // What a row must meet beside its key is looked at where it is changed.
+    let of_key = Predicates { access: asked.access.take_if(|_| changes), filter: None };
     if let Some((lines, obj)) = change {
-        let of_change = if changes { &Predicates::default() } else { &asked };
         let first = rows.rows.len();
-        let (own, last) = rows.add(&lines, of_change, at, Expected::default());
+        let (own, last) = rows.add(&lines, &asked, at, Expected::default());
         rows.rows[own].obj = obj;
         rows.tell(first, own, whole);
         rows.tell_index(lines.get(own + 1 - first..).unwrap_or_default(), own, key.as_ref());
@@ -186,7 +187,7 @@ fn made(
         && let Direct::Update { row, .. } | Direct::Delete { row, .. } = &**direct
     {
         let lines = [Line::new("INDEX", "UNIQUE SCAN", &row.index.name)];
-        rows.add(&lines, &asked, at, Expected::default());
+        rows.add(&lines, &of_key, at, Expected::default());
         rows.tell_index(&lines, at, key.as_ref());
     }
     // Its index is the last of the steps.

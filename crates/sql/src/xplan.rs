@@ -8,9 +8,12 @@ use crate::bind::ident_name;
 use crate::parse::Statement;
 use crate::session::{Fetched, Session};
 use crate::{PgError, Result};
-use datafusion::sql::sqlparser::ast::{Expr, UtilityOption, Value as AstValue};
+use datafusion::sql::sqlparser::ast::{
+    Expr, Statement as Ast, UtilityOption, Value as AstValue, visit_expressions_mut,
+};
 use kernel::row::{ColType, TypeKind, Value};
 use observe::{CursorRow, PlanFigures, PlanRow, StepFigures};
+use std::ops::ControlFlow;
 
 /// Plans that a session keeps for `dbms_xplan.display`; the oldest go.
 const KEPT_MAX: usize = 50;
@@ -32,6 +35,49 @@ pub(crate) fn explained_as(options: &[UtilityOption]) -> Option<Option<String>> 
         },
         _ => None,
     })
+}
+
+/// Gives parameters that are named, `:x`, numbers behind those that have one. What the statement
+/// calls each of them.
+pub(crate) fn number_binds(statement: &mut Ast, numbered: usize) -> Vec<String> {
+    let mut names: Vec<String> = (1..=numbered).map(|number| format!("${number}")).collect();
+    let _: ControlFlow<()> = visit_expressions_mut(statement, |expr: &mut Expr| {
+        if let Expr::Value(value) = expr
+            && let AstValue::Placeholder(text) = &mut value.value
+            && text.starts_with(':')
+        {
+            let name = text.to_lowercase();
+            let known = names.iter().position(|known| *known == name);
+            let at = known.unwrap_or_else(|| {
+                names.push(name);
+                names.len() - 1
+            });
+            *text = format!("${}", at + 1);
+        }
+        ControlFlow::Continue(())
+    });
+    names
+}
+
+/// A condition with what the statement calls its parameters, in place of their numbers.
+fn with_names(text: &str, names: &[String]) -> String {
+    let (mut out, mut rest, mut quoted) = (String::with_capacity(text.len()), text, false);
+    while let Some(at) = rest.find(['\'', '$']) {
+        let (before, from) = rest.split_at(at);
+        out.push_str(before);
+        quoted ^= from.starts_with('\'');
+        let digits = from[1..].bytes().take_while(u8::is_ascii_digit).count();
+        let number = from[1..=digits].parse::<usize>().ok();
+        // A name may have the sign in it.
+        let alone = !out.ends_with(|c: char| c.is_alphanumeric() || c == '_');
+        let number = number.filter(|_| from.starts_with('$') && alone && !quoted);
+        let name = number.and_then(|number| names.get(number.checked_sub(1)?));
+        let end = if name.is_some() { 1 + digits } else { 1 };
+        out.push_str(name.map_or(&from[..1], String::as_str));
+        rest = &from[end..];
+    }
+    out.push_str(rest);
+    out
 }
 
 /// A plan that has been explained.
@@ -340,15 +386,19 @@ fn given(value: Option<&Value>) -> Option<&str> {
 }
 
 impl Session {
-    /// `EXPLAIN PLAN .. FOR`: keeps the plan, and does not run the statement.
+    /// `EXPLAIN PLAN .. FOR`: keeps the plan, and does not run the statement, whose parameters have
+    /// these names.
     pub(crate) async fn explain_plan(
         &mut self,
         id: Option<String>,
         statement: &Statement,
+        binds: &[String],
     ) -> Result<Fetched> {
         let plan = self.plan_for(statement, &[]).await?;
         let physical = self.explained_steps(&plan).await?;
-        let rows = crate::plan_lines::plan_rows_of(&plan, physical.as_ref());
+        let mut rows = crate::plan_lines::plan_rows_of(&plan, physical.as_ref());
+        let told = rows.iter_mut().flat_map(|row| [&mut row.access, &mut row.filter]).flatten();
+        told.for_each(|text| *text = with_names(text, binds));
         let hash = match crate::trace::plan_hash(&plan) {
             0 => physical.as_ref().map_or(0, crate::trace::hash_of_steps),
             hash => hash,
@@ -367,7 +417,7 @@ impl Session {
         let format = Format::of(given(args.get(2)))?;
         let lines = match shown {
             Shown::Explained => self.explained_plan(args, format)?,
-            Shown::Cursor => Box::pin(self.cursor_plan(args, format)).await?,
+            Shown::Cursor => env::boxed!(self.cursor_plan(args, format)).await?,
         };
         let lines: Vec<Value> = lines.into_iter().map(|line| Value::Text(line.into())).collect();
         Ok(query::array::array_value(ColType::new(TypeKind::Text), &lines))
@@ -503,6 +553,20 @@ mod tests {
         assert_eq!(basic.len(), 8);
         assert_eq!(bare("(a) AND (b)"), "(a) AND (b)");
         assert_eq!(Format::of(Some("nonsense")).unwrap_err().code, "22023");
+    }
+
+    #[test]
+    fn parameters_have_their_names_in_conditions() {
+        let statement = crate::parse::parse_single("select a from t where b = :X and c > $1");
+        let mut statement = statement.unwrap();
+        let crate::parse::Parsed::Sql(ast) = &mut statement.parsed else { panic!("a query") };
+        let names = number_binds(ast, 1);
+        assert_eq!(names, ["$1", ":x"]);
+        assert_eq!(ast.to_string(), "SELECT a FROM t WHERE b = $2 AND c > $1");
+        assert_eq!(number_binds(ast, 2), ["$1", "$2"]);
+        let told =
+            with_names("((b = $2) AND (c > $1) AND (d <> 'a$2''s $2') AND (e$2 = $20))", &names);
+        assert_eq!(told, "((b = :x) AND (c > $1) AND (d <> 'a$2''s $2') AND (e$2 = $20))");
     }
 
     fn measured() -> PlanFigures {

@@ -10,6 +10,7 @@ use crate::pushdown::value_of;
 use crate::scalar::{CmpOp, Scalar};
 use crate::scan::alternatives;
 use crate::types::col_type_of;
+use crate::unbound::UNBOUND;
 use crate::wire::{FormatEnv, to_text};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
@@ -146,6 +147,9 @@ fn quantified(function: &str) -> Option<(&'static str, &'static str)> {
 
 /// A call as it was written.
 fn call(function: &str, args: &[String]) -> String {
+    if let Some(number) = function.strip_prefix(UNBOUND) {
+        return format!("${number}");
+    }
     if let ([left, right], Some(op)) = (args, operator(function)) {
         return format!("({left} {op} {right})");
     }
@@ -395,6 +399,7 @@ mod tests {
         assert_eq!(call("$negative_int4", &args(&["a"])), "(- a)");
         assert_eq!(call("$like", &args(&["a", "'x%'"])), "(a LIKE 'x%')");
         assert_eq!(call("upper", &args(&["a"])), "upper(a)");
+        assert_eq!(call("$bind_2", &[]), "$2");
         let to = ColType { kind: TypeKind::Int8, modifier: -1 };
         assert_eq!(call(&crate::functions::cast_name(to), &args(&["a"])), "a::bigint");
         let many: Vec<String> = (0..25).map(|n| n.to_string()).collect();

@@ -522,6 +522,23 @@ impl Namer {
         all_of(all.into_iter().map(|filter| scalar(filter, names)).collect())
     }
 
+    /// One access of a scan by several, each by an index: `earlier` are what those before it are
+    /// for, whose rows it leaves out.
+    pub(crate) fn branch(&self, plan: &Plan, branch: &ScanExec, earlier: &[&Scalar]) -> Told {
+        let mut told = self.scan(plan, branch);
+        let names: Names<'_> = &|at| self.table_column(plan, &branch.work().table, at);
+        let gone = |one: &&Scalar| {
+            let text = scalar(one, names);
+            match text.starts_with('(') && text.ends_with(')') {
+                true => format!("lnnvl{text}"),
+                false => format!("lnnvl({text})"),
+            }
+        };
+        let at = told.details.iter().position(|(label, _)| *label == FILTER);
+        let own = at.map(|at| told.details.remove(at).1);
+        told.with(FILTER, all_of(own.into_iter().chain(earlier.iter().map(gone)).collect()))
+    }
+
     fn scan(&self, plan: &Plan, scan: &ScanExec) -> Told {
         let work = scan.work();
         let table = self.table(plan, &work.table.name);
@@ -588,14 +605,16 @@ fn scan_operator(work: &ScanWork) -> Operator {
     match &work.access {
         Access::Full => Operator::SeqScan,
         Access::Range { index, equal, backward, .. } => {
-            let backward = *backward;
+            let (backward, whole) = (*backward, work.access.is_whole());
             let one = index.unique && equal.len() == index.columns.len();
             match (index.kind == IndexKind::Bitmap, only) {
                 (true, _) if count => Operator::BitmapCount,
                 _ if one => Operator::IndexUniqueScan,
                 (true, true) => Operator::BitmapOnlyScan,
                 (true, false) => Operator::BitmapScan,
+                (false, true) if whole => Operator::IndexOnlyFullScan { backward },
                 (false, true) => Operator::IndexOnlyScan { backward },
+                (false, false) if whole => Operator::IndexFullScan { backward },
                 (false, false) => Operator::IndexRangeScan { backward },
             }
         }
@@ -618,10 +637,28 @@ pub fn key_condition(table: &TableDef, index: &IndexDef, key: &[Scalar]) -> Stri
     all_of(pairs.collect()).unwrap_or_default()
 }
 
-/// A condition on the rows of a table.
+/// What a condition on the rows of a table asks beside such a key; `None`: nothing.
 #[must_use]
-pub fn row_condition(table: &TableDef, condition: &Scalar) -> String {
-    scalar(condition, &|at| table.columns.get(at).map_or("?", |column| &*column.name).to_owned())
+pub fn condition_beside_key(
+    table: &TableDef,
+    index: &IndexDef,
+    key: &[Scalar],
+    condition: &Scalar,
+) -> Option<String> {
+    let name = |at: usize| table.columns.get(at).map_or("?", |column| &*column.name).to_owned();
+    let is_of_key = |side: &Scalar, value: &Scalar| {
+        let mut parts = index.columns.iter().zip(key);
+        parts.any(|(column, own)| *side == Scalar::Column(usize::from(*column)) && own == value)
+    };
+    let mut all = Vec::new();
+    condition.conjuncts(&mut all);
+    all.retain(|one| match one {
+        Scalar::Compare(CmpOp::Eq, sides) => {
+            !is_of_key(&sides.0, &sides.1) && !is_of_key(&sides.1, &sides.0)
+        }
+        _ => true,
+    });
+    all_of(all.into_iter().map(|one| scalar(one, &name)).collect())
 }
 
 /// The sides of a join, its kind, and which of both sides' columns it gives, if not all.

@@ -57,9 +57,22 @@ pub enum Operator {
     IndexRangeScan {
         backward: bool,
     },
+    /// All of an index, in its order.
+    IndexFullScan {
+        backward: bool,
+    },
     /// The index's entries are all that is read.
     IndexOnlyScan {
         backward: bool,
+    },
+    /// The same of all of them.
+    IndexOnlyFullScan {
+        backward: bool,
+    },
+    /// The first of an index's entries, or the last, has a value that is asked for; `whole`: of
+    /// all, not of a range of keys.
+    IndexExtreme {
+        whole: bool,
     },
     /// By each key of a list.
     IndexKeysScan {
@@ -224,6 +237,11 @@ const fn range(backward: bool) -> Operation {
     Operation::of_index("INDEX", option)
 }
 
+const fn full(backward: bool) -> Operation {
+    let option = if backward { "FULL SCAN DESCENDING" } else { "FULL SCAN" };
+    Operation::of_index("INDEX", option)
+}
+
 impl Operator {
     /// By the name that the library, or we, have for it.
     pub(super) fn named(name: &str) -> Operator {
@@ -253,12 +271,24 @@ impl Operator {
             Operator::IndexRangeScan { backward } => {
                 ("Index Range Scan", vec![BY_ROWID, range(backward)])
             }
+            Operator::IndexFullScan { backward } => {
+                ("Index Range Scan", vec![BY_ROWID, full(backward)])
+            }
             Operator::IndexOnlyScan { backward } => ("Index Only Scan", vec![range(backward)]),
+            Operator::IndexOnlyFullScan { backward } => ("Index Only Scan", vec![full(backward)]),
+            Operator::IndexExtreme { whole: true } => {
+                ("Index Only Scan", vec![Operation::of_index("INDEX", "FULL SCAN (MIN/MAX)")])
+            }
+            Operator::IndexExtreme { whole: false } => {
+                let scan = Operation::of_index("INDEX", "RANGE SCAN (MIN/MAX)");
+                ("Index Only Scan", vec![Operation::new("FIRST ROW", ""), scan])
+            }
             Operator::IndexKeysScan { unique } => {
                 let each = if unique { UNIQUE } else { range(false) };
                 ("Index Scan", vec![Operation::new("INLIST ITERATOR", ""), BY_ROWID, each])
             }
-            Operator::IndexAnyScan => ("Index Scan", vec![BY_ROWID, range(false)]),
+            // Each of its accesses has lines of its own below that.
+            Operator::IndexAnyScan => ("Index Scan", vec![Operation::new("CONCATENATION", "")]),
             Operator::BitmapScan => ("Bitmap Index Scan", vec![BY_ROWID]),
             Operator::BitmapOnlyScan => {
                 ("Bitmap Index Only Scan", vec![Operation::of_index("BITMAP INDEX", "RANGE SCAN")])
@@ -395,12 +425,18 @@ mod tests {
     use std::sync::Arc;
 
     /// What is told apart by more than a name.
-    const FINER: [Operator; 19] = [
+    const FINER: [Operator; 25] = [
         Operator::IndexUniqueScan,
         Operator::IndexRangeScan { backward: false },
         Operator::IndexRangeScan { backward: true },
+        Operator::IndexFullScan { backward: false },
+        Operator::IndexFullScan { backward: true },
         Operator::IndexOnlyScan { backward: false },
         Operator::IndexOnlyScan { backward: true },
+        Operator::IndexOnlyFullScan { backward: false },
+        Operator::IndexOnlyFullScan { backward: true },
+        Operator::IndexExtreme { whole: false },
+        Operator::IndexExtreme { whole: true },
         Operator::IndexKeysScan { unique: false },
         Operator::IndexKeysScan { unique: true },
         Operator::IndexAnyScan,

@@ -164,7 +164,7 @@ impl Access {
     }
 
     fn says(&self, table: &TableDef, condition: &Scalar) -> bool {
-        let Access::Range { index, .. } = self else { return false };
+        let Some(index) = self.index() else { return false };
         let place = |column: usize| index.columns.iter().position(|c| usize::from(*c) == column);
         self.says_of(table, condition, &place)
     }
@@ -176,7 +176,18 @@ impl Access {
         condition: &Scalar,
         place: &dyn Fn(usize) -> Option<usize>,
     ) -> bool {
+        if let (Access::Keys { keys, .. }, Scalar::In(value, list)) = (self, condition) {
+            return matches!(**value, Scalar::Column(column) if place(column) == Some(0))
+                && list == keys;
+        }
         let Access::Range { equal, lower, upper, .. } = self else { return false };
+        // NULL equals nothing, and is in no range.
+        if let Scalar::Not(inner) = condition
+            && let Scalar::IsNull(value) = &**inner
+        {
+            return matches!(**value, Scalar::Column(column)
+                if place(column).is_some_and(|at| at < self.parts_used()));
+        }
         let Scalar::Compare(op, sides) = condition else { return false };
         let Some((column, op, other)) = compared(*op, sides, &table.types) else { return false };
         match (op, place(column)) {

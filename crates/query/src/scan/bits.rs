@@ -17,7 +17,6 @@ use crate::scalar::{CmpOp, EvalContext, Scalar};
 use crate::scan::Access;
 use crate::state::ExecState;
 use crate::store::{self, RowSet};
-use futures::FutureExt;
 use futures::future::BoxFuture;
 use kernel::dict::{IndexDef, IndexKind, TableDef};
 use kernel::row::{Datum, TypeKind, Value, key_values_begin, key_values_end};
@@ -245,7 +244,7 @@ impl Bits {
         state: &'a ExecState,
         told: &'a [SharedActual],
     ) -> BoxFuture<'a, Result<Option<(RowSet, bool)>>> {
-        async move {
+        env::boxed!(async move {
             let (part, mut left) = (told.first(), told);
             match self {
                 Bits::One { index, op, value } => one(work, (state, part), index, *op, value).await,
@@ -310,8 +309,7 @@ impl Bits {
                     Ok(Some((rows, all_exact)))
                 }
             }
-        }
-        .boxed()
+        })
     }
 }
 

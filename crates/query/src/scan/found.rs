@@ -35,6 +35,11 @@ impl Access {
         }
     }
 
+    /// Whether it is all of an index.
+    pub(crate) fn is_whole(&self) -> bool {
+        matches!(self, Access::Range { .. }) && self.parts_used() == 0
+    }
+
     /// Whether its keys begin with single values, with no bounds behind them.
     pub(super) fn is_of_single_values(&self) -> bool {
         matches!(self, Access::Range { equal, lower: None, upper: None, .. } if !equal.is_empty())

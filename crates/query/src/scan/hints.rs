@@ -181,14 +181,7 @@ impl ScanWork {
         let place = |column: usize| places.iter().position(|place| *place == column);
         let mut conjuncts = Vec::new();
         hint.condition.conjuncts(&mut conjuncts);
-        let said = |one: &Scalar| match (one, &self.access) {
-            (Scalar::In(value, list), Access::Keys { keys, .. }) => {
-                matches!(**value, Scalar::Column(column) if place(column) == Some(0))
-                    && list == keys
-            }
-            (one, access) => access.says_of(&self.table, one, &place),
-        };
-        conjuncts.into_iter().all(said)
+        conjuncts.into_iter().all(|one| self.access.says_of(&self.table, one, &place))
     }
 
     /// Whether all keys that the access looks for are known now, and compare as values do: it

@@ -236,6 +236,7 @@ impl ScanWork {
             let order = first.and_then(|stats| stats.correlation).unwrap_or(0.0);
             let counted = self.sources.is_empty()
                 && !self.target
+                && matches!(access, Access::Range { .. })
                 && access.unsaid(&self.table, filters).is_empty();
             let each = match counted || self.is_covered_by(index) {
                 true if counted && index.kind == IndexKind::Bitmap => BIT_ROWS,
@@ -426,6 +427,10 @@ impl ScanExec {
         let work = &self.work;
         let parts = match &work.access {
             Access::Bits(found) => Parts::of_sets(found.bits.indexes()),
+            Access::Any { branches } => {
+                let indexes = branches.iter().filter_map(|branch| branch.access.index());
+                Parts::of_branches(indexes.map(|index| index.obj.0), work.table.obj.0)
+            }
             access => {
                 let index = access.index()?;
                 let counts = index.kind == IndexKind::Bitmap && work.counts_rows();
@@ -538,6 +543,6 @@ impl ExecutionPlan for ScanExec {
                 Err(error) => Err(DataFusionError::from(error)),
             }
         });
-        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, stream)))
+        Ok(env::boxed!(RecordBatchStreamAdapter::new(schema, stream)))
     }
 }

@@ -247,6 +247,16 @@ impl<T: Taker> ScanRun<T> {
         matches!(self.cursor, Cursor::End)
     }
 
+    /// Of several accesses the one at hand begins or goes on; `None`: that is told nowhere.
+    fn branch_begun(&self) -> Option<PartBegun> {
+        let (table, _) = self.parts.as_ref()?.branches.get(self.branch)?.table.as_ref()?;
+        let ctx = &self.state.ctx;
+        Some(match self.cursor {
+            Cursor::Start => PartBegun::start(table, ctx),
+            _ => PartBegun::again(table, ctx),
+        })
+    }
+
     /// The next access begins where one has ended.
     fn next_branch(&mut self) {
         // Rows that are given are looked at once.
@@ -264,14 +274,18 @@ impl<T: Taker> ScanRun<T> {
     /// Reads on: the rows of a block, or as many entries as may be looked at between two looks at
     /// the cancel flag. Some more rows than the limit may come.
     pub(crate) async fn step(&mut self) -> Result<()> {
+        let (begun, before) = (self.branch_begun(), self.taker.rows());
         self.read_on().await?;
+        if let Some(begun) = begun {
+            begun.end(&self.state.ctx, self.taker.rows().saturating_sub(before) as u64);
+        }
         self.next_branch();
         Ok(())
     }
 
     async fn read_on(&mut self) -> Result<()> {
         self.state.ctx.check_interrupt()?;
-        let (work, state) = (self.work.clone(), self.state.clone());
+        let (work, state, branch) = (self.work.clone(), self.state.clone(), self.branch);
         let filter = &self.filter;
         match &mut self.cursor {
             Cursor::Start => {
@@ -339,7 +353,7 @@ impl<T: Taker> ScanRun<T> {
             Cursor::Range { scan, batch, at, brought } => {
                 if *at == batch.rowids().len() {
                     (*at, *brought) = (0, 0);
-                    let part = self.parts.as_ref().map(|parts| &parts.index);
+                    let part = self.parts.as_ref().map(|parts| &parts.of_branch(branch).index);
                     if !scan.next_watched(&state.ctx, batch, part).await? {
                         self.next_range();
                         return Ok(());
@@ -358,7 +372,7 @@ impl<T: Taker> ScanRun<T> {
                 }
                 if *at >= *brought {
                     let ahead = store::bring(&state.ctx, &state.snapshot, batch, *at, limit.max(1));
-                    *brought = Box::pin(ahead).await?;
+                    *brought = env::boxed!(ahead).await?;
                 }
                 // Entries of neighbouring keys often point into one block.
                 let Some(dba) = batch.run(*at, ROWS_PER_CHECK, &mut self.slots) else {
@@ -390,7 +404,7 @@ impl<T: Taker> ScanRun<T> {
                     return Ok(());
                 };
                 let (ctx, row) = (&state.ctx, &mut self.row);
-                let part = self.parts.as_ref().map(|parts| &parts.index);
+                let part = self.parts.as_ref().map(|parts| &parts.of_branch(branch).index);
                 let (table, snapshot) = (&work.table, &state.snapshot);
                 let found = store::unique_lookup(ctx, table, index, &key, snapshot, row, part);
                 if let Some(rowid) = found.await? {
@@ -434,7 +448,7 @@ impl<T: Taker> ScanRun<T> {
         let state = &self.state;
         let scan = store::range_scan(&state.ctx, index, from, to, self.backward, &state.snapshot);
         if let Some(parts) = &self.parts {
-            parts.index.lock().loops += 1;
+            parts.of_branch(self.branch).index.lock().loops += 1;
         }
         self.cursor = Cursor::Range {
             scan,
@@ -474,17 +488,23 @@ impl<T: Taker> ScanRun<T> {
             Access::Keys { index, keys } => {
                 let cx = EvalContext { row: None, params: &state.params, env: &state.env };
                 let mut encoded = Vec::with_capacity(item_count(keys, 0));
+                let mut exact = true;
+                let mut add = |item: &Datum<'_>| {
+                    encoded.extend(encode_one(&work, &state, index, item, &mut exact)?);
+                    Ok::<(), PgError>(())
+                };
                 for key in keys {
                     let value = key.eval(&cx)?;
                     match (key, value.datum()) {
                         (Scalar::Each(_), Datum::Array(bytes)) => {
                             for item in ArrayView::new(bytes).iter() {
-                                encoded.extend(encode_one(&work, &state, index, &item)?);
+                                add(&item)?;
                             }
                         }
-                        (_, datum) => encoded.extend(encode_one(&work, &state, index, &datum)?),
+                        (_, datum) => add(&datum)?,
                     }
                 }
+                self.exact = exact;
                 encoded.sort_unstable();
                 encoded.dedup();
                 encoded.reverse();
@@ -629,16 +649,20 @@ pub(crate) fn encode_values(
     Ok(Some(key))
 }
 
-/// The key of a value of the first column; `None` if no row can have it.
+/// The key of a value of the first column; `None` if no row can have it. `exact` stays if the key
+/// is found where the value is equal, and nowhere else.
 fn encode_one(
     work: &ScanWork,
     state: &ExecState,
     index: &IndexDef,
     value: &Datum<'_>,
+    exact: &mut bool,
 ) -> Result<Option<Vec<u8>>> {
     let Some(column) = index.columns.first() else { return Ok(None) };
     let mut key = Vec::with_capacity(16);
     let ty = index.part_type(&work.table, *column);
+    // Nothing is equal to NULL.
+    *exact &= value.is_null() || is_exact(value, ty);
     Ok(append_key(value, (ty, index.order(0)), state, &mut key)?.then_some(key))
 }
 
@@ -715,6 +739,10 @@ pub(super) fn key_value(datum: &Datum<'_>, ty: ColType, state: &ExecState) -> Re
         return Ok(KeyValue::Null);
     }
     let ty = ty.without_limit();
+    // Blanks that a comparison with char(n) ignores have been taken off: the others count.
+    if ty.kind == TypeKind::Char && matches!(datum, Datum::Text(_)) {
+        return Ok(KeyValue::Value(datum.to_value()));
+    }
     if let Datum::Float8(v) = datum
         && !v.is_finite()
         && !matches!(ty.kind, TypeKind::Float4 | TypeKind::Float8)

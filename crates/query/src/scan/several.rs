@@ -4,7 +4,7 @@
 //! memory for the rows that were there before. What it must never do: use an index for some
 //! alternatives and leave out another.
 
-use super::{Access, SMALL_ROWS, ScanWork};
+use super::{Access, SMALL_ROWS, ScanExec, ScanWork};
 use crate::scalar::Scalar;
 
 /// One alternative.
@@ -32,6 +32,33 @@ pub(crate) fn alternatives<'a>(condition: &'a Scalar, out: &mut Vec<&'a Scalar>)
 fn is_not_true(condition: &Scalar) -> Scalar {
     let unknown = Scalar::IsNull(Box::new(condition.clone()));
     Scalar::Or(Box::new((unknown, Scalar::Not(Box::new(condition.clone())))))
+}
+
+impl ScanExec {
+    /// Scans that each read what one of several accesses leads to, with what each is for; none if
+    /// this one has no several accesses. A later one leaves out what is of those before it, which
+    /// these do not say.
+    pub(crate) fn branches(&self) -> Vec<(ScanExec, &Scalar)> {
+        let work = self.work();
+        let Access::Any { branches } = &work.access else { return Vec::new() };
+        let own: Vec<&Scalar> = branches.iter().filter_map(|one| one.filters.first()).collect();
+        let mut others = Vec::new();
+        work.filters.iter().for_each(|filter| filter.conjuncts(&mut others));
+        others.retain(|one| {
+            let mut all = Vec::new();
+            alternatives(one, &mut all);
+            all != own
+        });
+        let scan = |branch: &Branch, own: &Scalar| {
+            let mut filters = Vec::new();
+            own.conjuncts(&mut filters);
+            filters.extend_from_slice(&others);
+            let (access, filters) = (branch.access.clone(), filters.into_iter().cloned().collect());
+            // Rows are read, also where the entries have all that is asked for.
+            ScanExec::with_work(ScanWork { access, filters, target: true, ..(**work).clone() })
+        };
+        branches.iter().zip(&own).map(|(branch, own)| (scan(branch, own), *own)).collect()
+    }
 }
 
 impl ScanWork {

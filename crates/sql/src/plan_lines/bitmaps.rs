@@ -53,6 +53,7 @@ impl SetStep {
         match sets {
             Sets::One { index, obj, bitmap, single, condition, actual } => {
                 let (name, option) = match (bitmap, single) {
+                    (true, _) if condition.is_none() => (BITMAP_INDEX, "FULL SCAN"),
                     (true, true) => (BITMAP_INDEX, "SINGLE VALUE"),
                     (true, false) => (BITMAP_INDEX, "RANGE SCAN"),
                     (false, _) => ("INDEX", "RANGE SCAN"),
@@ -136,6 +137,7 @@ mod tests {
             }),
             sets: Some(sets),
             inner: None,
+            branches: Vec::new(),
             inputs: Vec::new(),
         }
     }
@@ -177,6 +179,14 @@ mod tests {
         assert_eq!(
             shown(&step(Operator::BitmapCount, one("i", 8, true, true))),
             ["0 1 BITMAP CONVERSION|COUNT||", "1 1 BITMAP INDEX|SINGLE VALUE|I|(i = 1)"]
+        );
+        let Sets::One { index, obj, bitmap, single, actual, .. } = one("i", 8, true, false) else {
+            panic!("one index");
+        };
+        let all = Sets::One { index, obj, bitmap, single, condition: None, actual };
+        assert_eq!(
+            shown(&step(Operator::BitmapCount, all)),
+            ["0 1 BITMAP CONVERSION|COUNT||", "1 1 BITMAP INDEX|FULL SCAN|I|"]
         );
         let keys = step(Operator::BitmapOnlyScan, one("i", 8, true, false));
         assert_eq!(lines_of(&keys), [Line::new("BITMAP INDEX", "RANGE SCAN", "i")]);

@@ -9,7 +9,9 @@ use super::line::{Line, inner_lines, lines_of, obj_of};
 use super::{figures, index_figures};
 use crate::plan::Direct;
 use observe::{PlanRow, StepFigures};
-use query::explain::{Estimate, Part, Step, TABLE_ACCESS, key_condition, row_condition};
+use query::explain::{
+    Estimate, Operator, Part, Step, TABLE_ACCESS, condition_beside_key, key_condition,
+};
 
 /// What a step is known to take.
 #[derive(Clone, Copy, Default)]
@@ -186,6 +188,8 @@ impl Rows {
         let of_rows = Predicates { access: None, filter: asked.filter.clone() };
         let of_outer = match (&inner, &set) {
             (Some(_), _) => &none,
+            // Each of its accesses tells what it asks.
+            (None, None) if !step.branches.is_empty() => &none,
             // What leads to the rows is asked of the sets, each its part.
             (None, Some(_)) => &of_rows,
             (None, None) => &asked,
@@ -196,12 +200,18 @@ impl Rows {
         // What leads to a table's rows has figures of its own, or none.
         let above = lines.len().saturating_sub(id - own);
         self.tell_index(&lines[above..], own, step.index.as_ref());
+        // Each key of a list begins what is below the iterator.
+        if let (Operator::IndexKeysScan { .. }, Some(part)) = (step.operator, &step.index)
+            && let Some(table) = &mut self.figures[own]
+        {
+            table.starts = part.actual.loops;
+        }
         self.rows[own].obj = obj_of(step, &lines);
         self.rows[own].projection = cut(&step.columns.join(", "), &mut self.named_bytes);
         if let Some(set) = &set {
             self.add_set(set, id);
         }
-        for input in step.field_inputs() {
+        for input in step.branches.iter().chain(step.field_inputs()) {
             self.add_step(input, id);
         }
         // What is looked up for each row of the input comes behind it.
@@ -229,7 +239,10 @@ impl Predicates {
     pub(super) fn of(direct: &Direct) -> Predicates {
         let Some(row) = direct.row() else { return Predicates::default() };
         let access = key_condition(&row.table, &row.index, &row.key);
-        let filter = (!row.key_is_all).then(|| row_condition(&row.table, &row.filter));
+        let filter = match row.key_is_all {
+            true => None,
+            false => condition_beside_key(&row.table, &row.index, &row.key, &row.filter),
+        };
         Predicates { access: Some(access), filter }
     }
 }

@@ -4,7 +4,7 @@ use super::line::lines_of;
 use super::rows::{TOLD_BYTES_MAX, predicates};
 use super::*;
 use datafusion::common::JoinType;
-use query::explain::{Estimate, Inner, Names};
+use query::explain::{Estimate, Inner, Names, TABLE_ACCESS};
 
 fn step(operator: Operator, table: &str, index: Option<&str>) -> Step {
     Step {
@@ -23,6 +23,7 @@ fn step(operator: Operator, table: &str, index: Option<&str>) -> Step {
         }),
         sets: None,
         inner: None,
+        branches: Vec::new(),
         inputs: Vec::new(),
     }
 }
@@ -49,6 +50,17 @@ fn steps_have_the_fields_names() {
     );
     let only = Operator::IndexOnlyScan { backward: false };
     assert_eq!(named(only, "t", Some("i")), "INDEX RANGE SCAN I");
+    let whole = Operator::IndexFullScan { backward: true };
+    assert_eq!(
+        named(whole, "t", Some("i")),
+        "TABLE ACCESS BY INDEX ROWID T, INDEX FULL SCAN DESCENDING I"
+    );
+    let whole = Operator::IndexOnlyFullScan { backward: false };
+    assert_eq!(named(whole, "t", Some("i")), "INDEX FULL SCAN I");
+    let extreme = |whole| named(Operator::IndexExtreme { whole }, "t", Some("i"));
+    assert_eq!(extreme(true), "INDEX FULL SCAN (MIN/MAX) I");
+    assert_eq!(extreme(false), "FIRST ROW, INDEX RANGE SCAN (MIN/MAX) I");
+    assert_eq!(named(Operator::IndexAnyScan, "t", Some("i or j")), "CONCATENATION");
     assert_eq!(named(Operator::FixedScan, "v$lock", None), "FIXED TABLE FULL V$LOCK");
     assert_eq!(named(Operator::DualScan, "dual", None), "FAST DUAL");
     let function = "COLLECTION ITERATOR PICKLER FETCH GENERATE_SERIES";
@@ -149,6 +161,73 @@ fn lines_of_one_step_are_each_below_the_one_before() {
             "2 2 1 8 INDEX RANGE SCAN I (cr=0 pr=0 pw=0 time=0 us)",
         ]
     );
+}
+
+fn actual(loops: u64, rows: u64) -> Actual {
+    Actual { loops, rows, ..Actual::default() }
+}
+
+/// Lines of a plan, each with how often it was begun and its rows, if that was measured.
+fn begun(step: &Step) -> Vec<(String, Option<(u64, u64)>)> {
+    let mut rows = Rows::new(ROWS_MAX);
+    let top = rows.statement("SELECT", Expected::default());
+    rows.add_step(step, top);
+    let told = |(row, figures): (&PlanRow, &Option<StepFigures>)| {
+        (row.operation.clone(), figures.map(|figures| (figures.starts, figures.rows)))
+    };
+    rows.rows.iter().zip(&rows.figures).skip(1).map(told).collect()
+}
+
+#[test]
+fn each_key_of_a_list_begins_what_is_below_the_iterator() {
+    let mut keys = step(Operator::IndexKeysScan { unique: false }, "t", Some("i"));
+    keys.actual = Some(actual(1, 6));
+    keys.index = Some(Part { obj: 8, actual: actual(4, 7) });
+    assert_eq!(
+        begun(&keys),
+        [
+            ("INLIST ITERATOR".to_owned(), Some((1, 6))),
+            (TABLE_ACCESS.to_owned(), Some((4, 6))),
+            ("INDEX".to_owned(), Some((4, 7))),
+        ]
+    );
+}
+
+#[test]
+fn each_of_several_accesses_has_its_lines_below_the_concatenation() {
+    let mut first = step(Operator::IndexRangeScan { backward: false }, "t", Some("i"));
+    first.details = vec![("Index Cond", "(a = 1)".to_owned())];
+    first.actual = Some(actual(1, 5));
+    first.index = Some(Part { obj: 8, actual: actual(1, 5) });
+    let mut second = step(Operator::IndexUniqueScan, "t", Some("j"));
+    second.details =
+        vec![("Index Cond", "(b = 2)".to_owned()), ("Filter", "lnnvl(a = 1)".to_owned())];
+    let mut all = step(Operator::IndexAnyScan, "t", Some("i or j"));
+    all.details = vec![
+        ("Index Cond", "((a = 1) OR (b = 2))".to_owned()),
+        ("Filter", "((a = 1) OR (b = 2))".to_owned()),
+    ];
+    all.actual = Some(actual(1, 6));
+    all.branches = vec![first, second];
+    assert_eq!(
+        shown_below(&all),
+        [
+            "1 1 Some(0) CONCATENATION||",
+            "2 1 Some(1) TABLE ACCESS|BY INDEX ROWID|T",
+            "3 1 Some(2) INDEX|RANGE SCAN|I",
+            "2 2 Some(1) TABLE ACCESS|BY INDEX ROWID|T",
+            "3 1 Some(4) INDEX|UNIQUE SCAN|J",
+        ]
+    );
+    let figures: Vec<_> = begun(&all).into_iter().map(|(_, figures)| figures).collect();
+    assert_eq!(figures, [Some((1, 6)), Some((1, 5)), Some((1, 5)), None, None]);
+    let mut rows = Rows::new(ROWS_MAX);
+    let top = rows.statement("SELECT", Expected::default());
+    rows.add_step(&all, top);
+    let told: Vec<_> =
+        rows.rows[1..].iter().map(|r| (r.access.as_deref(), r.filter.as_deref())).collect();
+    let (none, filter) = ((None, None), (None, Some("lnnvl(a = 1)")));
+    assert_eq!(told, [none, none, (Some("(a = 1)"), None), filter, (Some("(b = 2)"), None)]);
 }
 
 #[test]
