@@ -4,14 +4,17 @@
 //! its transaction, or, WITH HOLD, with its session. What it must never do: give a row twice where
 //! the client did not ask for it.
 
+mod in_code;
+
+use self::in_code::OfCode;
 use crate::encode::{Nowhere, RowEncoder, RowSink, ValueRef};
 use crate::parse::Parsed;
 use crate::plan::{Kind, Plan};
+use crate::planning::{Asked, Counted};
 use crate::session::{Fetched, Portal, Session};
 use crate::{PgError, Result};
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::sql::sqlparser::ast::Statement as Ast;
-use futures::StreamExt;
 use kernel::row::Value;
 use observe::{CursorKind, OpenCursor, Outcome, Stat};
 use query::{ColumnReader, PgColumn};
@@ -81,6 +84,8 @@ pub(crate) struct Cursor {
     at: u64,
     /// It stands behind the last row.
     after: bool,
+    /// What procedural code has to do with it.
+    of_code: OfCode,
 }
 
 fn unknown(name: &str) -> PgError {
@@ -98,10 +103,15 @@ impl Cursor {
     }
 
     /// Sees to it that row `number` (from 1) has come; `false` if there is no such row.
-    async fn reach(&mut self, number: u64) -> Result<bool> {
+    async fn reach(&mut self, session: &mut Session, number: u64) -> Result<bool> {
         while self.come() < number {
-            let Some(stream) = &mut self.stream else { return Ok(false) };
-            let Some(batch) = stream.next().await else {
+            let Some(stream) = &mut self.stream else {
+                return self.of_code.broken().map_or(Ok(false), Err);
+            };
+            self.of_code.exchange_answers(session);
+            let batch = session.next_batch(stream).await;
+            self.of_code.exchange_answers(session);
+            let Some(batch) = batch else {
                 self.stream = None;
                 return Ok(false);
             };
@@ -131,8 +141,8 @@ impl Cursor {
     }
 
     /// How many rows there are; all of them have come then.
-    async fn count(&mut self) -> Result<u64> {
-        while self.reach(self.come() + 1).await? {}
+    async fn count(&mut self, session: &mut Session) -> Result<u64> {
+        while self.reach(session, self.come() + 1).await? {}
         Ok(self.come())
     }
 
@@ -168,12 +178,13 @@ impl Cursor {
     /// Goes `count` rows on (`None`: to the end) and gives them; tells how many there were.
     async fn forward(
         &mut self,
+        session: &mut Session,
         count: Option<u64>,
         mut out: Option<(&mut RowEncoder, &mut dyn RowSink)>,
     ) -> Result<u64> {
         let mut done = 0;
         while !self.after && count.is_none_or(|count| done < count) {
-            if !self.reach(self.at + 1).await? {
+            if !self.reach(session, self.at + 1).await? {
                 self.after = true;
                 break;
             }
@@ -189,13 +200,17 @@ impl Cursor {
     /// The same towards the first row.
     async fn backward(
         &mut self,
+        session: &mut Session,
         count: Option<u64>,
         mut out: Option<(&mut RowEncoder, &mut dyn RowSink)>,
     ) -> Result<u64> {
         self.check_backward()?;
         let mut done = 0;
         while count.is_none_or(|count| done < count) {
-            let before = if self.after { self.count().await? } else { self.at.saturating_sub(1) };
+            let before = match self.after {
+                true => self.count(session).await?,
+                false => self.at.saturating_sub(1),
+            };
             self.after = false;
             self.at = before;
             if before == 0 {
@@ -211,15 +226,16 @@ impl Cursor {
 
     async fn run(
         &mut self,
+        session: &mut Session,
         direction: Direction,
         out: Option<(&mut RowEncoder, &mut dyn RowSink)>,
     ) -> Result<u64> {
         match direction {
             Direction::Forward(Some(count)) if count < 0 => {
-                self.backward(Some(count.unsigned_abs()), out).await
+                self.backward(session, Some(count.unsigned_abs()), out).await
             }
             Direction::Backward(Some(count)) if count < 0 => {
-                self.forward(Some(count.unsigned_abs()), out).await
+                self.forward(session, Some(count.unsigned_abs()), out).await
             }
             Direction::Forward(Some(0)) | Direction::Backward(Some(0)) | Direction::Relative(0) => {
                 if !self.on_row() {
@@ -231,24 +247,28 @@ impl Cursor {
                 }
                 Ok(1)
             }
-            Direction::Forward(count) => self.forward(count.map(i64::unsigned_abs), out).await,
-            Direction::Backward(count) => self.backward(count.map(i64::unsigned_abs), out).await,
+            Direction::Forward(count) => {
+                self.forward(session, count.map(i64::unsigned_abs), out).await
+            }
+            Direction::Backward(count) => {
+                self.backward(session, count.map(i64::unsigned_abs), out).await
+            }
             Direction::Relative(count) if count > 0 => {
                 let before = count.unsigned_abs() - 1;
-                self.forward(Some(before), None).await?;
-                self.forward(Some(1), out).await
+                self.forward(session, Some(before), None).await?;
+                self.forward(session, Some(1), out).await
             }
             Direction::Relative(count) => {
                 let before = count.unsigned_abs() - 1;
-                self.backward(Some(before), None).await?;
-                self.backward(Some(1), out).await
+                self.backward(session, Some(before), None).await?;
+                self.backward(session, Some(1), out).await
             }
             Direction::Absolute(to) => {
                 let target = match to {
                     0.. => to.unsigned_abs(),
                     _ => {
                         self.check_backward()?;
-                        let all = self.count().await?;
+                        let all = self.count(session).await?;
                         (all + 1).saturating_sub(to.unsigned_abs())
                     }
                 };
@@ -261,16 +281,16 @@ impl Cursor {
                 if target == 0 {
                     return Ok(0);
                 }
-                self.forward(Some(target - 1 - self.at), None).await?;
-                self.forward(Some(1), out).await
+                self.forward(session, Some(target - 1 - self.at), None).await?;
+                self.forward(session, Some(1), out).await
             }
         }
     }
 
     /// Takes all rows in: the query's snapshot and locks end with the transaction.
-    async fn keep_all(&mut self) -> Result<()> {
+    async fn keep_all(&mut self, session: &mut Session) -> Result<()> {
         let scroll = std::mem::replace(&mut self.scroll, true);
-        let kept = self.count().await;
+        let kept = self.count(session).await;
         self.scroll = scroll;
         self.stream = None;
         self.depth = None;
@@ -294,11 +314,12 @@ impl Session {
         self.cursors.get(name).map(|cursor| cursor.columns.clone())
     }
 
-    /// The plan of a cursor's query, for the types of its parameters.
+    /// The plan of a cursor's query, for the types of its parameters or to be run.
     pub(crate) async fn plan_cursor(
         &mut self,
         declare: &Declare,
         declared: &[u32],
+        asked: Asked,
     ) -> Result<Arc<Plan>> {
         let statement = crate::parse::parse_single(&declare.query)?;
         let is_query = matches!(&statement.parsed, Parsed::Sql(ast)
@@ -306,7 +327,7 @@ impl Session {
         if !is_query {
             return Err(PgError::syntax("syntax error: DECLARE CURSOR is FOR a query"));
         }
-        self.plan_for(&statement, declared).await
+        self.plan_counted(&statement, declared, Counted::Always, asked).await
     }
 
     pub(crate) async fn declare(&mut self, declare: &Declare, portal: &Portal) -> Result<Fetched> {
@@ -324,14 +345,20 @@ impl Session {
         if prepared.statement.param_count > 0 && prepared.plan.params.is_empty() {
             return Err(PgError::new("42P02", "there is no parameter $1"));
         }
-        let plan = self.plan_cursor(declare, &prepared.param_oids).await?;
+        // One with parameters was planned when DECLARE was parsed, for their types.
+        let asked = match prepared.statement.param_count {
+            0 => Asked::Parse,
+            _ => Asked::Execution,
+        };
+        let plan = self.plan_cursor(declare, &prepared.param_oids, asked).await?;
         let mut params = portal.params.clone();
         for call in &plan.hidden {
             let value = self.session_call(call, &params).await?;
             params.push(value);
         }
+        self.ctx.bump(Stat::ExecuteCount, 1);
         let call = self.begin_call(&plan);
-        let opened = self.open_cursor(&plan, params).await;
+        let opened = self.open_cursor(&plan, params, false).await;
         let outcome = Outcome { executed: true, failed: opened.is_err(), ..Outcome::default() };
         self.end_call_with(call.as_ref(), &plan, outcome);
         let (stream, parts) = opened?;
@@ -348,6 +375,7 @@ impl Session {
             dropped: 0,
             at: 0,
             after: false,
+            of_code: OfCode::default(),
         };
         self.cursors.insert(declare.name.clone(), cursor);
         self.note_cursor(CursorKind::Open, &declare.name, text, &plan);
@@ -356,24 +384,41 @@ impl Session {
         Ok(Fetched::Complete("DECLARE CURSOR".to_owned()))
     }
 
+    /// `answered`: whether its rows may call stored functions.
     async fn open_cursor(
         &mut self,
         plan: &Arc<Plan>,
         params: Vec<Value>,
+        answered: bool,
+    ) -> Result<(Option<SendableRecordBatchStream>, Vec<Part>)> {
+        let outer = self.read_views(plan).await?;
+        let opened = self.open_with_views(plan, params, answered).await;
+        self.views = outer;
+        opened
+    }
+
+    async fn open_with_views(
+        &mut self,
+        plan: &Arc<Plan>,
+        params: Vec<Value>,
+        answered: bool,
     ) -> Result<(Option<SendableRecordBatchStream>, Vec<Part>)> {
         let (encoder, rows) = self.encoder(&plan.columns, &[]).into_rows();
         let mut nowhere = Nowhere::default();
         match &plan.kind {
             Kind::Query(query) if query.lock.is_none() => {
-                // Rows come whenever they are fetched: nobody would answer their calls.
-                let state = self.exec_state_unanswered(params).await?;
+                // The rows of a cursor that SQL declares do nothing whenever they are fetched.
+                let state = match answered {
+                    true => self.exec_state(params).await?,
+                    false => self.exec_state_unanswered(params).await?,
+                };
                 return Ok((Some(self.open_query(query, state).await?), Vec::new()));
             }
             Kind::Query(query) => {
-                Box::pin(self.run_locking(query, params, encoder, &mut nowhere)).await?;
+                env::boxed!(self.run_locking(query, params, encoder, &mut nowhere)).await?;
             }
             Kind::Direct(direct) => {
-                Box::pin(self.run_direct(direct, &params, encoder, &mut nowhere)).await?;
+                env::boxed!(self.run_direct(direct, &params, encoder, &mut nowhere)).await?;
             }
             Kind::With(_) => {
                 let text = "DECLARE CURSOR must not contain data-modifying statements in WITH";
@@ -396,7 +441,7 @@ impl Session {
         let out: Option<(&mut RowEncoder, &mut dyn RowSink)> =
             if fetch.only_move { None } else { Some((&mut encoder, sink)) };
         let (plan, call) = (cursor.plan.clone(), self.begin_call(&cursor.plan));
-        let done = cursor.run(fetch.direction, out).await;
+        let done = env::boxed!(cursor.run(self, fetch.direction, out)).await;
         let rows = done.as_ref().map_or(0, |rows| *rows);
         let ended = done.is_ok() && cursor.after;
         let outcome = Outcome {
@@ -463,9 +508,21 @@ impl Session {
 
     /// The transaction is about to commit: cursors that stay take their rows in.
     pub(crate) async fn hold_cursors(&mut self) -> Result<()> {
-        for cursor in self.cursors.values_mut() {
-            if cursor.hold && cursor.depth.is_some() {
-                cursor.keep_all().await?;
+        for name in self.cursor_names() {
+            let is_to_come = |cursor: &Cursor| cursor.hold && cursor.depth.is_some();
+            if !self.cursors.get(&name).is_some_and(is_to_come) {
+                continue;
+            }
+            let mark = if self.txn.is_some() { self.mark_within() } else { None };
+            let Some(mut cursor) = self.cursors.remove(&name) else { continue };
+            let kept = env::boxed!(cursor.keep_all(self)).await;
+            let failed = kept.is_err();
+            let settled = cursor.of_code.settle_kept(kept);
+            self.cursors.insert(name, cursor);
+            settled?;
+            // What a function has done that was called for the row goes with it.
+            if let Some(mark) = mark.filter(|_| failed) {
+                self.rollback_within(mark).await?;
             }
         }
         Ok(())
@@ -482,7 +539,10 @@ impl Session {
 
     /// Cursors declared after a savepoint go with what is rolled back to it.
     pub(crate) fn end_cursors_after(&mut self, savepoints: usize) {
-        self.cursors.retain(|_, cursor| cursor.depth.is_none_or(|depth| depth <= savepoints));
+        self.cursors.retain(|_, cursor| {
+            cursor.of_code.outlives_transactions()
+                || cursor.depth.is_none_or(|depth| depth <= savepoints)
+        });
         self.note_open_cursors();
     }
 }

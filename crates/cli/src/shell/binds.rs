@@ -242,19 +242,41 @@ impl Shell {
         if changes {
             told.push_str(&format!("raise notice '%', '{BOUND}=' || sql%rowcount;\n"));
         }
-        for name in &used {
+        for name in used.iter().chain(&self.beside(&used)) {
             let variable = &self.variables[name];
             let value = value_of(variable);
-            declared.push_str(&format!("b_{name} {} := {value};\n", variable.ty));
+            // The server closes what the block's own variables have opened.
+            let keeps = match variable.is_cursor() {
+                true => format!(" pragma keep_open(b_{name});"),
+                false => String::new(),
+            };
+            declared.push_str(&format!("b_{name} {} := {value};{keeps}\n", variable.ty));
+            let value = match variable.is_cursor() {
+                // One that the block has closed is none any more.
+                true => format!("case when b_{name}%isopen then b_{name}::text end"),
+                false => format!("b_{name}::text"),
+            };
             // No line of `dbms_output`, which may be switched off.
             told.push_str(&format!(
-                "raise notice '%', '{BOUND}{name}=' || coalesce(b_{name}::text, '{NOTHING}');\n"
+                "raise notice '%', '{BOUND}{name}=' || coalesce({value}, '{NOTHING}');\n"
             ));
         }
         // A procedure: RETURN leaves that, and not what reads the values back.
         let before = format!("declare\n{declared}procedure {BLOCK} is\nbegin\n");
         let behind = format!("\n;\nend;\nbegin\n{BLOCK};\n{told}end;");
         Some(Bound { edited, before, behind, used })
+    }
+
+    /// Variables that stand for the same cursors as those of a block: without them the server would
+    /// close what no variable of the block's names any more.
+    fn beside(&self, used: &[String]) -> Vec<String> {
+        let cursor = |variable: &Variable| variable.value.clone().filter(|_| variable.is_cursor());
+        let held: Vec<String> =
+            used.iter().filter_map(|name| cursor(self.variables.get(name)?)).collect();
+        let is_beside = |&(name, variable): &(&String, &Variable)| {
+            !used.contains(name) && cursor(variable).is_some_and(|cursor| held.contains(&cursor))
+        };
+        self.variables.iter().filter(is_beside).map(|(name, _)| name.clone()).collect()
     }
 
     /// The statement with parameters for its variables; `None`: it is to have the values in it.

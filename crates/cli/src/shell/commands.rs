@@ -118,7 +118,7 @@ impl Shell {
             "input" => self.input(raw).await?,
             "list" => self.list_buffer(plain)?,
             "pause" => self.pause(plain).await?,
-            "print" => self.print_variables(plain)?,
+            "print" => self.print_variables(plain).await?,
             "prompt" => self.print(&format!("{rest}\n")),
             "run" => return self.run_again(true).await,
             "save" => self.save(plain)?,
@@ -130,7 +130,7 @@ impl Shell {
             "undefine" => plain.split_whitespace().for_each(|name| {
                 self.defines.remove(&name.to_lowercase());
             }),
-            "variable" => self.declare(plain)?,
+            "variable" => self.declare(plain).await?,
             "whenever" => self.whenever(plain)?,
             "clear" => match plain.to_ascii_lowercase() {
                 what if what.starts_with("bre") => self.clear_breaks(),

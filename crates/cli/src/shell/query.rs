@@ -21,7 +21,7 @@ use tokio_postgres::types::Type;
 use tokio_postgres::{SimpleQueryMessage, Statement};
 
 /// What a statement without a session fails with.
-const UNCONNECTED: &str = "not connected: connect [K] begins a session";
+pub(super) const UNCONNECTED: &str = "not connected: connect [K] begins a session";
 
 /// The field's numbers for a session that is not there, one that was lost, and what has none.
 pub(super) const NUMBER_UNCONNECTED: i32 = -3114;
@@ -226,7 +226,7 @@ impl Shell {
         }
         let used = bound.filter(|bound| bound.is_block() && !self.has_failed);
         if let Some(bound) = used.filter(|_| self.settings.autoprint) {
-            self.print_variables(&bound.used.join(" "))?;
+            self.show_variables(&bound.used).await?;
         }
         Ok(flow)
     }
@@ -250,7 +250,13 @@ impl Shell {
     }
 
     /// Takes what a statement has given: shows it, and keeps what columns give to variables.
-    async fn take_result(&mut self, mut table: Table, typed: &Edited, sent: &str, shows: bool) {
+    pub(super) async fn take_result(
+        &mut self,
+        mut table: Table,
+        typed: &Edited,
+        sent: &str,
+        shows: bool,
+    ) {
         // What may not be seen is in no heading.
         name_columns(&mut table.header, &typed.shown());
         if shows && table.kinds.is_empty() && self.writes_numbers(&table) {

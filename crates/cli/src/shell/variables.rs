@@ -1,15 +1,24 @@
 //! Bind variables: `variable`, `print`.
+//!
+//! What it promises: a cursor that a block has opened for a variable is shown once, all of its rows,
+//! and closed; so is one whose variable gets another value. What it must never do: give a variable a value that it does not take.
 
 use super::Shell;
 use super::commands::split_word;
 use super::format::{Kind, Table};
+use super::place::Edited;
+use super::query::{UNCONNECTED, Way, error_text, literal};
 use crate::error::{CliError, Result};
 use tokio_postgres::types::Type;
+use tokio_postgres::{Error, SimpleQueryMessage};
 
 /// Digits before and behind the point of numbers that all plans with parameters have room for.
 const PLAN_DIGITS: (usize, usize) = (22, 15);
 
 const USAGE: &str = "variable NAME TYPE [= VALUE]";
+
+/// The type of variables for cursors.
+const CURSOR: &str = "refcursor";
 
 /// A bind variable of the shell.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -32,12 +41,7 @@ impl Variable {
         let name = ty.split('(').next().unwrap_or("").trim();
         let same = |ty: &str| (ty.to_owned(), ty.to_owned());
         let (ty, cast) = match name {
-            "refcursor" | "sys_refcursor" => {
-                return Err(CliError::failed(format!(
-                    "variable .. {name}: the shell has no variables for cursors; a query shows \
-                     its rows by itself"
-                )));
-            }
+            "refcursor" | "sys_refcursor" => same(CURSOR),
             "clob" | "nclob" | "long" => same("text"),
             "nchar" => same(&ty.replacen("nchar", "char", 1)),
             "nvarchar2" => same(&ty.replacen("nvarchar2", "varchar2", 1)),
@@ -55,6 +59,10 @@ impl Variable {
             self.value = None;
             return Ok(());
         }
+        if self.is_cursor() {
+            let text = format!("variable {name}: open it with begin open :{name} for ..; end;");
+            return Err(CliError::failed(text));
+        }
         let Some(value) = constant(text) else {
             let text = format!("variable {name}: {text} does not end with its own quote");
             return Err(CliError::failed(text));
@@ -65,6 +73,11 @@ impl Variable {
         }
         self.value = Some(value);
         Ok(())
+    }
+
+    /// Whether its value is the name of a cursor.
+    pub(super) fn is_cursor(&self) -> bool {
+        self.ty == CURSOR
     }
 
     /// Its type and value as a parameter; `None`: only a cast of the server's makes of the text
@@ -127,6 +140,11 @@ impl Variable {
         );
         if is_number { Kind::Number } else { Kind::Text }
     }
+}
+
+/// A cursor's name as SQL has it.
+fn quoted(cursor: &str) -> String {
+    format!("\"{}\"", cursor.replace('"', "\"\""))
 }
 
 /// A type's name without its limits, and these.
@@ -199,7 +217,7 @@ fn parts(text: &str) -> (&str, &str, Option<&str>) {
 
 impl Shell {
     /// `variable x number = 5`, or what there is.
-    pub(super) fn declare(&mut self, text: &str) -> Result<()> {
+    pub(super) async fn declare(&mut self, text: &str) -> Result<()> {
         let (name, ty, value) = parts(text);
         let own = name.to_lowercase();
         if ty.is_empty() && value.is_none() {
@@ -221,19 +239,64 @@ impl Shell {
         if let Some(value) = value {
             variable.assign(name, value)?;
         }
-        self.variables.insert(own, variable);
+        let old = self.variables.insert(own, variable);
+        self.forget_cursor(old).await
+    }
+
+    /// A variable has been declared anew: its cursor is closed, unless another one stands for it.
+    async fn forget_cursor(&self, old: Option<Variable>) -> Result<()> {
+        let cursor = old.filter(Variable::is_cursor).and_then(|variable| variable.value);
+        let Some(cursor) = cursor else { return Ok(()) };
+        let names = |v: &Variable| v.is_cursor() && v.value.as_ref() == Some(&cursor);
+        if !self.is_connected || self.variables.values().any(names) {
+            return Ok(());
+        }
+        let closed = self.close_if_open(&cursor).await;
+        closed.map_err(|error| CliError::failed(error_text(&error)))
+    }
+
+    /// Closes a cursor that the server may have closed with its transaction: a CLOSE that fails
+    /// would be the end of the one at hand.
+    async fn close_if_open(&self, cursor: &str) -> std::result::Result<(), Error> {
+        let ask = format!("select 1 from pg_cursors where name = {}", literal(cursor));
+        let told = self.client.simple_query(&ask).await?;
+        if told.iter().any(|message| matches!(message, SimpleQueryMessage::Row(_))) {
+            self.client.simple_query(&format!("close {}", quoted(cursor))).await?;
+        }
         Ok(())
     }
 
-    pub(super) fn print_variables(&mut self, text: &str) -> Result<()> {
+    /// `print`, of all without names.
+    pub(super) async fn print_variables(&mut self, text: &str) -> Result<()> {
         let wanted: Vec<String> =
             text.split_whitespace().map(|n| n.trim_start_matches(':').to_lowercase()).collect();
-        if let Some(name) = wanted.iter().find(|name| !self.variables.contains_key(*name)) {
-            return Err(CliError::failed(format!("bind variable \"{name}\" is not declared")));
+        for name in &wanted {
+            let Some(variable) = self.variables.get(name) else {
+                let text = format!("bind variable \"{name}\" is not declared");
+                return Err(CliError::failed(text));
+            };
+            if variable.is_cursor() && variable.value.is_none() {
+                let text = format!("bind variable \"{name}\" has no open cursor");
+                return Err(CliError::failed(text));
+            }
         }
-        let shown = self.variables.iter().filter(|(n, _)| wanted.is_empty() || wanted.contains(n));
+        let all = match wanted.is_empty() {
+            true => self.variables.keys().cloned().collect(),
+            false => wanted,
+        };
+        self.show_variables(&all).await
+    }
+
+    /// The values of these variables, then the rows of those that are open cursors.
+    pub(super) async fn show_variables(&mut self, names: &[String]) -> Result<()> {
+        let shown = self.variables.iter().filter(|(name, _)| names.contains(name));
         let mut table = Table { rows: vec![Vec::new()], ..Table::default() };
+        let mut cursors = Vec::new();
         for (name, variable) in shown {
+            if variable.is_cursor() {
+                cursors.push(name.clone());
+                continue;
+            }
             table.header.push(name.clone());
             table.rows[0].push(variable.value.clone());
             table.kinds.push(variable.kind());
@@ -242,7 +305,45 @@ impl Shell {
         if !table.header.is_empty() {
             self.show(&table);
         }
+        for name in cursors {
+            self.show_cursor(&name).await?;
+        }
         Ok(())
+    }
+
+    /// All rows of the cursor that a variable names, which is closed then.
+    async fn show_cursor(&mut self, name: &str) -> Result<()> {
+        let variable = self.variables.get_mut(name);
+        let Some(cursor) = variable.and_then(|variable| variable.value.take()) else {
+            return Ok(());
+        };
+        if !self.is_connected {
+            return Err(CliError::failed(UNCONNECTED));
+        }
+        let fetch = format!("fetch all in {}", quoted(&cursor));
+        let table = self.deliver(&fetch, Way::Ask).await;
+        self.say_notices();
+        let failed = match table {
+            Ok(table) => {
+                if let Some(table) = table {
+                    self.take_result(table, &Edited::whole(&fetch), &fetch, true).await;
+                }
+                None
+            }
+            Err(error) => Some(error),
+        };
+        let closed = self.close_if_open(&cursor).await;
+        // In a transaction that has failed it is closed by the next who shows or declares it.
+        if closed.is_err()
+            && !self.client.is_closed()
+            && let Some(variable) = self.variables.get_mut(name)
+        {
+            variable.value = Some(cursor);
+        }
+        match failed.or(closed.err()) {
+            Some(error) => Err(CliError::failed(error_text(&error))),
+            None => Ok(()),
+        }
     }
 }
 
@@ -259,7 +360,11 @@ mod tests {
         assert_eq!(new("VARCHAR2(20 CHAR)").as_deref(), Some("varchar2(20) varchar2(20)"));
         assert_eq!(new("date").as_deref(), Some("date timestamp(0)"));
         assert_eq!(new("nvarchar2(5)").as_deref(), Some("varchar2(5) varchar2(5)"));
-        assert_eq!((new("clob").as_deref(), new("refcursor")), (Some("text text"), None));
+        assert_eq!(new("clob").as_deref(), Some("text text"));
+        assert_eq!(new("SYS_REFCURSOR").as_deref(), Some("refcursor refcursor"));
+        let mut cursor = Variable::new("refcursor").expect("a type");
+        assert!(cursor.is_cursor() && cursor.assign("rc", "'a'").is_err());
+        assert!(cursor.assign("rc", "null").is_ok() && cursor.parameter().is_none());
         let mut number = Variable::new("number").expect("a type");
         assert!(number.assign("x", "five").is_err() && number.assign("x", "-5.5").is_ok());
         assert_eq!(number.value.as_deref(), Some("-5.5"));

@@ -700,6 +700,7 @@ variable id number
 variable s varchar2(10) = 'start'
 variable d date = '2026-01-02 03:04:05'
 variable c refcursor
+print c
 variable q varchar2(9) = 'it''s'
 print q
 variable q varchar2(9) = 'open
@@ -724,7 +725,7 @@ print id
         "done, 1 rows\n s\n------\n n3.5\n",
         " 2026-01-03 03:04:05\n",
         " id\n----\n  7\n",
-        "no variables for cursors",
+        "bind variable \"c\" has no open cursor\n",
     ] {
         assert!(said.contains(part), "{part:?}: {said}");
     }

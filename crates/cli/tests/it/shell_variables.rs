@@ -190,6 +190,120 @@ exec :n := 9
 }
 
 #[test]
+fn cursors_that_blocks_open_are_printed_once() {
+    let db = Db::open(1);
+    let text = "set feedback off
+create table emp (id int, name varchar2(10));
+insert into emp values (1, 'king'), (2, 'scott');
+create or replace procedure open_it(rc out sys_refcursor, lo number default 0) as
+begin
+  open rc for select id, name from emp where id > lo order by id;
+end;
+/
+create or replace function names(pattern varchar2) return sys_refcursor is
+  c sys_refcursor;
+begin
+  open c for 'select name from emp where name like :1 order by 1' using pattern;
+  return c;
+end;
+/
+variable rc refcursor
+variable n number
+exec open_it(:rc)
+insert into emp values (3, 'ford');
+print rc
+print rc
+exec open_it(:rc, 2)
+print :rc
+exec :rc := names('%o%')
+print rc
+begin open :rc for select count(*) as k from emp; fetch :rc into :n; end;
+/
+print n
+set autoprint on
+begin open :rc for select 'auto' as w from dual; end;
+/
+begin open :rc for select 'gone' as w from dual; close :rc; end;
+/
+set autoprint off
+set autocommit off
+begin open :rc for select max(id) as m from emp; end;
+/
+update emp set id = id + 10;
+commit;
+print rc
+variable
+select count(*) as k from pg_cursors;
+";
+    let (good, out, err) = typed(&mut db.skein("sql"), text);
+    assert!(!good && err.contains("bind variable \"rc\" has no open cursor"), "{out}{err}");
+    // What was inserted behind OPEN is not among the rows.
+    let wanted = [
+        " id | name",
+        "----+-------",
+        "  1 | king",
+        "  2 | scott",
+        " id | name",
+        "----+------",
+        "  3 | ford",
+        " name",
+        "-------",
+        " ford",
+        " scott",
+        " n",
+        "---",
+        " 3",
+        " w",
+        "------",
+        " auto",
+        " m",
+        "---",
+        " 3",
+        "n number",
+        "rc refcursor",
+        " k",
+        "---",
+        " 0",
+    ];
+    assert_eq!(out.lines().collect::<Vec<_>>(), wanted, "{err}");
+}
+
+#[test]
+fn cursors_that_no_variable_stands_for_are_closed() {
+    let db = Db::open(1);
+    let text = "set feedback off
+create table z (n int);
+insert into z values (0);
+variable a refcursor
+variable b refcursor
+begin open :a for select n from z; :b := :a; end;
+/
+begin :a := null; end;
+/
+select count(*) as k from pg_cursors;
+variable b refcursor
+select count(*) as k from pg_cursors;
+begin open :a for select 1 / n as x from z; insert into z values (1); end;
+/
+select count(*) as k from pg_cursors;
+print a
+select count(*) as k from pg_cursors;
+select sum(n) as s from z;
+";
+    let (good, out, err) = typed(&mut db.skein("sql"), text);
+    assert!(!good && err.contains("division by zero"), "{out}{err}");
+    let shown: Vec<&str> = out.lines().collect();
+    let counts = [
+        [" k", "---", " 1"],
+        [" k", "---", " 0"],
+        [" k", "---", " 1"],
+        [" k", "---", " 0"],
+        [" s", "---", " 1"],
+    ];
+    assert_eq!(shown, counts.concat(), "{err}");
+}
+
+#[test]
 fn a_statement_with_variables_is_ended_by_ctrl_c() {
     let db = Db::open(1);
     let mut sql = db.skein("sql");

@@ -1,7 +1,7 @@
 //! `gv$` views: what one instance says of all.
 
 use crate::clients::{connect, strings};
-use crate::db::{Db, wait_until};
+use crate::db::{Db, PASSWORD, wait_until};
 use nix::sys::signal::Signal;
 
 const WHO: &str = "select inst_id from gv$instance order by 1";
@@ -336,4 +336,44 @@ fn an_instance_that_does_not_answer_holds_no_view_up() {
         child.kill().unwrap();
         child.wait().unwrap();
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn statements_over_views_are_parsed_once_a_call() {
+    let db = Db::open(2);
+    db.sql(1, "create table t (id int primary key, v int)");
+    db.sql(1, "insert into t values (1, 1), (2, 2)");
+    let client = connect(&db, 1).await;
+    let counted = |text: &str| {
+        let sql = "select executions, parse_calls, loads from v$sqlarea where sql_text";
+        db.sql(1, &format!("{sql} = '{text}'"))
+    };
+    let read = ["t where v > 0", "v$session where sid > 0", "gv$instance", "dba_users", "pg_class"];
+    for from in read {
+        // Sent as a text its plan is held when it has come twice.
+        let text = format!("select count(*) from {from}");
+        for _ in 0..3 {
+            client.simple_query(&text).await.unwrap();
+        }
+        assert_eq!(counted(&text), "3|3|2", "{text}");
+        let text = format!("select count(*) as n from {from}");
+        let prepared = client.prepare(&text).await.unwrap();
+        for _ in 0..3 {
+            let rows: i64 = client.query_one(&prepared, &[]).await.unwrap().get(0);
+            assert!(rows > 0, "{text}");
+        }
+        assert_eq!(counted(&text), "3|1|1", "{text}");
+    }
+    // One that is prepared sees what there is when it is executed.
+    let here = client.prepare("select count(*) from gv$session where program = 'late'").await;
+    let here = here.unwrap();
+    let sessions = async || client.query_one(&here, &[]).await.unwrap().get::<_, i64>(0);
+    assert_eq!(sessions().await, 0);
+    let mut config = tokio_postgres::Config::new();
+    config.host("127.0.0.1").port(db.port(2)).user("skein").password(PASSWORD);
+    let late = config.dbname("skein").application_name("late").connect(tokio_postgres::NoTls);
+    let (late, connection) = late.await.unwrap();
+    tokio::spawn(connection);
+    late.batch_execute("select 1").await.unwrap();
+    assert_eq!(sessions().await, 1);
 }

@@ -230,6 +230,23 @@ impl Machine<'_> {
         Ok(count)
     }
 
+    /// The same of a cursor that a variable names.
+    async fn collect_named(&mut self, slot: Slot, into: &Into, limit: Option<u64>) -> Result<u64> {
+        let name = self.cursor_name(slot)?;
+        let mut takers = self.takers(into).await?;
+        let (_, types) = self.session.shape_in_code(&name)?;
+        while limit.is_none_or(|limit| takers.count < limit) {
+            let Some(row) = self.next_of_named(&name).await? else { break };
+            if takers.count.is_multiple_of(1024) {
+                self.session.ctx.check_interrupt()?;
+            }
+            self.take_bulk(&mut takers, row, &types)?;
+        }
+        let count = takers.count;
+        self.give_bulk(takers).await?;
+        Ok(count)
+    }
+
     /// A query whose rows all go into collections.
     pub(super) async fn collect_query(&mut self, source: Source<'_>, into: &Into) -> Result<()> {
         let tells = matches!(source, Source::Static(_));
@@ -252,6 +269,11 @@ impl Machine<'_> {
                 Some(limit.ok_or_else(|| PgError::new("22003", text))?)
             }
         };
+        if self.is_named(slot) {
+            let count = self.collect_named(slot, into, limit).await?;
+            self.set_found(limit.is_some_and(|limit| count == limit));
+            return Ok(());
+        }
         let cursor = self.cursors.remove(&slot);
         let mut cursor = cursor.ok_or_else(|| PgError::new("34000", "the cursor is not open"))?;
         let done = self.collect(&mut cursor, into, limit).await;

@@ -52,6 +52,7 @@ const CONDITIONS: &[(&str, &[&str])] = &[
     ("insufficient_privilege", &["42501"]),
     ("integrity_constraint_violation", &["23"]),
     ("invalid_cursor", &["34000", "24000"]),
+    ("invalid_cursor_name", &["34000"]),
     ("invalid_cursor_state", &["24000"]),
     ("invalid_datetime_format", &["22007"]),
     ("invalid_number", &["22P02", "22003"]),

@@ -1,4 +1,5 @@
-//! Cursors with their arguments and states, cursor variables, and loops over arrays.
+//! Cursors with their arguments and states, and loops over arrays; what cursor variables name is in
+//! [`super::named_cursors`].
 //!
 //! What it promises: a cursor's arguments are seen by its query alone; what it says of itself
 //! (`c%rowcount`) is its own. What it must never do: read rows that nobody has fetched.
@@ -8,7 +9,10 @@ use super::lex::Tok;
 use super::parse::{Name, Parser};
 use super::places::{Place, field_at};
 use super::run::{Flow, Machine};
-use super::tree::{CursorArg, CursorDef, CursorParam, Dialect, Into, Kind, Rows, Slot, Sql, Use};
+use super::tree::{
+    Access, CursorArg, CursorDef, CursorFact, CursorParam, Dialect, Into, Kind, Rows, Slot, Sql,
+    TypeName, Use, Variable,
+};
 use crate::{PgError, Result};
 use kernel::row::{ArrayView, ColType, TypeKind, Value};
 use query::array::array_value;
@@ -62,22 +66,68 @@ impl Parser<'_> {
         query: Option<Sql>,
         params: Vec<CursorParam>,
     ) -> Result<()> {
+        self.add_cursor(slot, query, params);
+        self.declare(name, Name::Cursor(slot))
+    }
+
+    /// The same without a name yet.
+    pub(super) fn add_cursor(&mut self, slot: Slot, query: Option<Sql>, params: Vec<CursorParam>) {
         let mut state = || self.new_slot();
         let (count, open, found, not_found) = (state(), state(), state(), state());
-        self.declare(name, Name::Cursor(slot))?;
-        self.cursors.push(CursorDef { slot, query, params, count, open, found, not_found });
+        let named = query.is_none();
+        let def = CursorDef { slot, query, named, params, count, open, found, not_found };
+        self.cursors.push(def);
+    }
+
+    /// `c sys_refcursor;`, behind the name.
+    pub(super) fn declare_cursor_variable(
+        &mut self,
+        name: String,
+        variables: &mut Vec<Variable>,
+    ) -> Result<()> {
+        self.advance();
+        let mut default = None;
+        if self.symbol(":=") || self.symbol("=") || self.word("default") {
+            default = Some(self.expr_until(&[], &[";"])?);
+        }
+        self.expect_symbol(";")?;
+        let slot = self.new_slot();
+        self.new_cursor(&name, slot, None, Vec::new())?;
+        let (ty, constant, not_null, whole) = (TypeName::Cursor, false, false, None);
+        variables.push(Variable { slot, name, ty, constant, not_null, default, whole });
         Ok(())
     }
 
+    fn cursor_def(&self, slot: Slot) -> Option<&CursorDef> {
+        self.cursors.iter().find(|def| def.slot == slot)
+    }
+
+    /// Whether a cursor's name may stand for a value: PL/pgSQL hands on what is declared with its
+    /// query, too.
+    pub(super) fn may_name(&self, slot: Slot) -> bool {
+        self.dialect == Dialect::Pg || self.cursor_def(slot).is_some_and(|def| def.named)
+    }
+
+    /// The code hands on what is in a place: of a cursor the name.
+    pub(super) fn hand_on(&mut self, slot: Slot) {
+        if let Some(def) = self.cursors.iter_mut().find(|def| def.slot == slot) {
+            def.named = true;
+        }
+    }
+
     /// What a cursor says of itself by this name.
-    pub(super) fn attribute(&self, cursor: Slot, name: &str) -> Option<Slot> {
-        let def = self.cursors.iter().find(|def| def.slot == cursor)?;
-        Some(match name {
-            "rowcount" => def.count,
-            "isopen" => def.open,
-            "found" => def.found,
-            "notfound" => def.not_found,
+    pub(super) fn attribute(&self, cursor: Slot, name: &str) -> Option<Use> {
+        let def = self.cursor_def(cursor)?;
+        let (slot, fact) = match name {
+            "rowcount" => (def.count, CursorFact::RowCount),
+            "isopen" => (def.open, CursorFact::IsOpen),
+            "found" => (def.found, CursorFact::Found),
+            "notfound" => (def.not_found, CursorFact::NotFound),
             _ => return None,
+        };
+        Some(match def.named {
+            true => Use::with(cursor, Access::OfCursor(fact)),
+            false => Use::of(slot),
         })
     }
 
@@ -115,6 +165,10 @@ impl Parser<'_> {
         let cursor = self.cursor()?;
         let _ = self.words(&["no", "scroll"]) || self.word("scroll");
         if self.word("for") {
+            if self.cursor_def(cursor).is_some_and(|def| def.query.is_some()) {
+                let text = "OPEN .. FOR of a cursor that is declared with its query";
+                return Err(self.error("42601", text));
+            }
             let rows = match self.word("execute") {
                 true => {
                     let text = self.expr_until(&["using"], &[";"])?;
@@ -267,14 +321,10 @@ pub(super) fn prepare_states(places: &mut [Place], def: &CursorDef) {
 }
 
 impl Machine<'_> {
-    fn cursor_def(&self, slot: Slot) -> Result<CursorDef> {
-        let def = self.queries.get(&slot).cloned();
-        def.ok_or_else(|| PgError::internal("a cursor that is not declared"))
-    }
-
     /// The query of a declared cursor, with its arguments in their places.
     pub(super) async fn query_of(&mut self, slot: Slot, args: &[CursorArg]) -> Result<Sql> {
-        let def = self.cursor_def(slot)?;
+        let def = self.queries.get(&slot).cloned();
+        let def = def.ok_or_else(|| PgError::internal("a cursor that is not declared"))?;
         let Some(query) = def.query else {
             return Err(PgError::new("42601", "a cursor variable is opened with FOR and a query"));
         };
@@ -333,12 +383,11 @@ impl Machine<'_> {
         }
     }
 
-    pub(super) fn is_open(&self, slot: Slot) -> bool {
-        let def = self.queries.get(&slot);
-        def.is_some_and(|def| self.places[def.open].value == Value::Bool(true))
-    }
-
     pub(super) async fn open(&mut self, slot: Slot, args: &[CursorArg]) -> Result<()> {
+        if self.is_named(slot) {
+            let query = self.query_of(slot, args).await?;
+            return self.open_named(slot, Source::Static(&query)).await;
+        }
         self.check_closed(slot)?;
         let query = self.query_of(slot, args).await?;
         let cursor = self.cursor_of(Source::Static(&query)).await?;
@@ -347,18 +396,16 @@ impl Machine<'_> {
         Ok(())
     }
 
-    pub(super) async fn open_for(&mut self, slot: Slot, rows: &Rows) -> Result<()> {
-        // A variable of the field's is opened anew.
-        if self.dialect == Dialect::Pg {
-            self.check_closed(slot)?;
+    /// A cursor that is open is not opened once more, nor by a loop over it.
+    pub(super) fn check_closed(&self, slot: Slot) -> Result<()> {
+        if self.is_named(slot) {
+            return match self.open_name(slot) {
+                Some(name) => {
+                    Err(PgError::new("42P03", format!("cursor \"{name}\" already in use")))
+                }
+                None => Ok(()),
+            };
         }
-        let cursor = self.open_rows(rows).await?;
-        self.cursors.insert(slot, cursor);
-        self.note_cursor(slot, Some(true), None);
-        Ok(())
-    }
-
-    fn check_closed(&self, slot: Slot) -> Result<()> {
         match self.cursors.contains_key(&slot) {
             true => Err(PgError::new("42P03", "the cursor is already in use")),
             false => Ok(()),
@@ -370,6 +417,9 @@ impl Machine<'_> {
             return self.fetch_bulk(slot, into).await;
         }
         let targets = self.settled_all(&into.targets).await?;
+        if self.is_named(slot) {
+            return self.fetch_named(slot, into, &targets).await;
+        }
         let cursor = self.cursors.remove(&slot);
         let mut cursor = cursor.ok_or_else(|| PgError::new("34000", "the cursor is not open"))?;
         let row = self.next_row(&mut cursor).await;
@@ -386,6 +436,9 @@ impl Machine<'_> {
     }
 
     pub(super) fn close(&mut self, slot: Slot) -> Result<()> {
+        if self.is_named(slot) {
+            return self.close_named(slot);
+        }
         if self.cursors.remove(&slot).is_none() {
             return Err(PgError::new("34000", "the cursor is not open"));
         }

@@ -77,10 +77,7 @@ impl Parser<'_> {
             return self.expect_symbol(";");
         }
         if self.is_cursor_type() {
-            self.advance();
-            self.expect_symbol(";")?;
-            let slot = self.new_slot();
-            return self.new_cursor(&name, slot, None, Vec::new());
+            return self.declare_cursor_variable(name, variables);
         }
         let constant = self.word("constant");
         let (ty, is_record) = self.type_name()?;
@@ -113,6 +110,9 @@ impl Parser<'_> {
     fn pragma(&mut self) -> Result<()> {
         const MEANING_NOTHING: [&str; 4] =
             ["inline", "udf", "deprecate", "suppresses_warning_6009"];
+        if self.dialect == Dialect::Field && self.word("keep_open") {
+            return self.keep_open();
+        }
         if !self.word("exception_init") {
             let name = self.name()?;
             if MEANING_NOTHING.contains(&name.as_str()) {
@@ -120,7 +120,7 @@ impl Parser<'_> {
                 return self.expect_symbol(";");
             }
             let text = format!("PRAGMA {}", name.to_uppercase());
-            let hint = "Blocks know PRAGMA EXCEPTION_INIT.";
+            let hint = "Blocks know PRAGMA EXCEPTION_INIT and KEEP_OPEN.";
             return Err(self.unsupported(text, hint));
         }
         self.expect_symbol("(")?;
@@ -139,6 +139,21 @@ impl Parser<'_> {
             }
             _ => Err(self.error("42704", format!("\"{name}\" is no exception"))),
         }
+    }
+
+    /// `pragma keep_open(c)` of a block that is a statement: the client has a variable of its own
+    /// for the cursor, which stays open behind the block.
+    fn keep_open(&mut self) -> Result<()> {
+        self.expect_symbol("(")?;
+        let slot = self.cursor()?;
+        self.expect_symbol(")")?;
+        self.expect_symbol(";")?;
+        if !self.is_outermost() || !self.may_name(slot) {
+            let text = "PRAGMA KEEP_OPEN is for cursor variables that a whole block declares";
+            return Err(self.error("42601", text));
+        }
+        self.kept.push(slot);
+        Ok(())
     }
 
     /// The type of a variable, and whether it is a record.

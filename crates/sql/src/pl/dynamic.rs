@@ -69,7 +69,7 @@ impl Machine<'_> {
         let given = self.given_values(&execute.using).await?;
         if self.dialect == Dialect::Field && is_block(&text) {
             let mark = self.mark_of_statement();
-            let done = Box::pin(self.execute_block(&text, given, execute)).await;
+            let done = env::boxed!(self.execute_block(&text, given, execute)).await;
             return self.settle_statement(mark, done).await;
         }
         let mut into = execute.into.clone();
@@ -111,7 +111,6 @@ impl Machine<'_> {
         if count != given.len() {
             return Err(binds_differ("block", count, given.len()));
         }
-        let program: Program = parse_bound(&text, count)?;
         let mut targets = Vec::with_capacity(execute.outs.len());
         for (place, target) in &execute.outs {
             targets.push((*place, self.settled(target).await?));
@@ -120,13 +119,21 @@ impl Machine<'_> {
             .iter()
             .map(|(_, target)| self.value_with_type(target).ok().map(|(_, ty)| ty))
             .collect();
+        let type_at = |place: usize, ty: ColType| {
+            let at = targets.iter().position(|(known, _)| *known == place);
+            at.and_then(|at| types[at]).unwrap_or(ty)
+        };
+        let cursors = given.iter().enumerate().map(|(at, (_, ty))| type_at(at, *ty));
+        let cursors: Vec<bool> = cursors.map(ColType::is_ref_cursor).collect();
+        let program: Program = parse_bound(&text, &cursors)?;
         let mut machine = Machine::new(&mut *self.session, &program, Vec::new());
         for (place, (slot, (value, ty))) in program.given.iter().zip(given).enumerate() {
             let at = targets.iter().position(|(known, _)| *known == place);
-            let ty = at.and_then(|at| types[at]).unwrap_or(ty);
+            let ty = type_at(place, ty);
             let value = machine.converted(&value, ty)?;
             machine.places[*slot] = Place { value, ty: Some(ty), ..Place::null() };
             machine.places[*slot].constant = at.is_none();
+            machine.lend(*slot);
         }
         machine.run(&program).await?;
         let mut results = Vec::with_capacity(targets.len());

@@ -11,7 +11,6 @@ use super::run::Machine;
 use super::tree::{Access, Made, Sql, TypeName, Use, Whole};
 use super::types::{CollectionKind, Method};
 use crate::{PgError, Result};
-use futures::FutureExt;
 use futures::future::LocalBoxFuture;
 use kernel::row::{ColType, TypeKind, Value};
 use std::sync::Arc;
@@ -32,7 +31,7 @@ impl Machine<'_> {
         &'a mut self,
         spec: &'a super::types::CollectionSpec,
     ) -> LocalBoxFuture<'a, Result<Arc<Form>>> {
-        async move {
+        env::boxed!(async move {
             let element = match &spec.element {
                 TypeName::Collection(inner) => ElementForm::Collection(self.form_of(inner).await?),
                 ty => match self.resolve(ty).await? {
@@ -41,8 +40,7 @@ impl Machine<'_> {
                 },
             };
             Ok(Arc::new(Form { kind: spec.kind, element }))
-        }
-        .boxed_local()
+        })
     }
 
     /// Makes a place what a declaration says, NULL or empty.
@@ -248,6 +246,7 @@ impl Machine<'_> {
                 };
                 Some(answer(collection, *method, key.as_ref()))
             }
+            Access::OfCursor(fact) => Some(Ok(self.cursor_fact(used.slot, *fact))),
             _ => None,
         }
     }
@@ -258,7 +257,7 @@ impl Machine<'_> {
         used: &'a Use,
         access: &'a Access,
     ) -> LocalBoxFuture<'a, Result<Typed>> {
-        async move {
+        env::boxed!(async move {
             let number = |n: i64| (Value::Int8(n), Some(ColType::new(TypeKind::Int8)));
             match access {
                 Access::Element { indexes, field } => {
@@ -328,9 +327,9 @@ impl Machine<'_> {
                 }
                 Access::Measure(what) => Ok(self.measure(*what)),
                 Access::Chance(chance, args) => self.by_chance(*chance, args).await,
+                Access::OfCursor(fact) => Ok(self.cursor_fact(used.slot, *fact)),
             }
-        }
-        .boxed_local()
+        })
     }
 
     /// A single value and its type, of a use whose indexes are known.
@@ -393,7 +392,7 @@ impl Machine<'_> {
     }
 
     pub(super) fn item<'a>(&'a mut self, whole: &'a Whole) -> LocalBoxFuture<'a, Result<Item>> {
-        async move {
+        env::boxed!(async move {
             match whole {
                 Whole::Null => Ok(Item::Null),
                 Whole::Variable(used) => {
@@ -436,8 +435,7 @@ impl Machine<'_> {
                     Ok(Item::Collection(Arc::new(made)))
                 }
             }
-        }
-        .boxed_local()
+        })
     }
 
     /// A value as the elements of a collection are.

@@ -142,7 +142,7 @@ impl Machine<'_> {
     async fn ready(&mut self, sql: &Sql, is_expression: bool) -> Result<(Planned, Vec<Value>)> {
         let all = |used: &Use| used.field.as_deref() == Some(ALL_FIELDS);
         if sql.uses.iter().any(all) {
-            return Box::pin(self.ready_with_rows(sql)).await;
+            return env::boxed!(self.ready_with_rows(sql)).await;
         }
         let mut values = Vec::with_capacity(sql.uses.len());
         // Types of what is worked out, once.
@@ -171,6 +171,9 @@ impl Machine<'_> {
         {
             return Ok(ready.with(values));
         }
+        if same && let Some(ready) = env::boxed!(self.ready_again(sql, is_expression)).await? {
+            return Ok(ready.with(values));
+        }
         let mut types = Vec::with_capacity(sql.uses.len());
         let mut rest = worked_out.into_iter();
         for used in &sql.uses {
@@ -180,13 +183,24 @@ impl Machine<'_> {
             });
         }
         let counts = vec![1; types.len()];
-        let ready = self.plan_with(sql, &counts, types, is_expression).await?;
+        let ready = env::boxed!(self.plan_with(sql, &counts, types, is_expression)).await?;
         Ok(ready.with(values))
     }
 
     /// The plan of a statement of the block without parameters.
     pub(super) async fn plan_of(&mut self, sql: &Sql) -> Result<Planned> {
         self.ready(sql, false).await.map(|(planned, _)| planned)
+    }
+
+    /// A statement of the block that is planned for each execution, for values of the same types,
+    /// with the columns that it has this time. `None`: it has to be parsed again.
+    async fn ready_again(&mut self, sql: &Sql, is_expression: bool) -> Result<Option<&Ready>> {
+        let Some(ready) = self.ready[sql.id].as_mut() else { return Ok(None) };
+        let prepared = &ready.planned.prepared;
+        let again = self.session.prepare_again(prepared, counted_as(is_expression)).await?;
+        let Some(prepared) = again else { return Ok(None) };
+        ready.planned = Planned::new(prepared);
+        Ok(Some(&*ready))
     }
 
     /// Plans a statement whose uses have so many values each, of these types.
@@ -197,12 +211,13 @@ impl Machine<'_> {
         types: Vec<u32>,
         is_expression: bool,
     ) -> Result<&Ready> {
-        let (text, counted) = match is_expression {
-            true => (format!("select {}", sql.text), Counted::UnlessExpression),
-            false => (sql.text.clone(), Counted::UnlessValues),
+        let counted = counted_as(is_expression);
+        let text = match is_expression {
+            true => format!("select {}", sql.text),
+            false => sql.text.clone(),
         };
         let (mut columns, mut read) = match sql.has_names() {
-            true => Box::pin(self.columns_named(&text, sql)).await?,
+            true => env::boxed!(self.columns_named(&text, sql)).await?,
             false => Default::default(),
         };
         let single = counts.iter().all(|count| *count == 1);
@@ -267,9 +282,13 @@ impl Machine<'_> {
         }
         if let Some(ready) = self.ready.get(sql.id).and_then(Option::as_ref)
             && ready.types == types
-            && self.session.serves(&ready.planned.prepared)
         {
-            return Ok(ready.with(values));
+            if self.session.serves(&ready.planned.prepared) {
+                return Ok(ready.with(values));
+            }
+            if let Some(ready) = env::boxed!(self.ready_again(sql, false)).await? {
+                return Ok(ready.with(values));
+            }
         }
         let ready = self.plan_with(sql, &counts, types, false).await?;
         Ok(ready.with(values))
@@ -401,16 +420,27 @@ impl Machine<'_> {
             let cx = EvalContext { row: None, params: &values, env: &env };
             return Ok((one.eval(&cx)?.into_value(), ty));
         }
+        // Boxed: most expressions have their value by now, and this is part of each one's future.
+        let value = env::boxed!(self.value_by_query(&prepared, values)).await?;
+        Ok((value, ty))
+    }
+
+    /// The value of an expression that has to be run as a query.
+    async fn value_by_query(
+        &mut self,
+        prepared: &Arc<Prepared>,
+        values: Vec<Value>,
+    ) -> Result<Value> {
         let mark = self.mark_of_statement();
         let outer = std::mem::replace(&mut self.session.in_expression, true);
-        let done = self.run_whole(&prepared, values).await;
+        let done = self.run_whole(prepared, values).await;
         self.session.in_expression = outer;
         let (rows, _) = self.settle_statement(mark, done).await?;
         if rows.len() > 1 {
             return Err(PgError::new("21000", "query returned more than one row"));
         }
         let value = rows.into_iter().next().and_then(|row| row.into_iter().next());
-        Ok((value.unwrap_or(Value::Null), ty))
+        Ok(value.unwrap_or(Value::Null))
     }
 
     /// Adds the values of the functions that an expression calls; false, and none: one of them may
@@ -626,6 +656,14 @@ impl Machine<'_> {
             cursor.done = !matches!(fetched, Fetched::Suspended);
             cursor.rows = std::mem::take(&mut *cursor.taken.lock()).into_iter();
         }
+    }
+}
+
+/// How a statement of the block is counted.
+fn counted_as(is_expression: bool) -> Counted {
+    match is_expression {
+        true => Counted::UnlessExpression,
+        false => Counted::UnlessValues,
     }
 }
 

@@ -11,7 +11,6 @@ use super::parse::{Name, Parser};
 use super::run::Machine;
 use super::tree::{Access, Lazy, Sql, Use};
 use crate::Result;
-use futures::FutureExt;
 use futures::future::LocalBoxFuture;
 use kernel::row::{ColType, TypeKind, Value};
 use std::ops::Range;
@@ -200,7 +199,7 @@ impl Parser<'_> {
 
 impl Machine<'_> {
     pub(super) fn run_lazy<'a>(&'a mut self, lazy: &'a Lazy) -> LocalBoxFuture<'a, Result<Typed>> {
-        async move {
+        env::boxed!(async move {
             let truth = Some(ColType::new(TypeKind::Bool));
             match lazy {
                 Lazy::And(terms) | Lazy::Or(terms) => {
@@ -236,8 +235,7 @@ impl Machine<'_> {
                     }
                 }
             }
-        }
-        .boxed_local()
+        })
     }
 }
 

@@ -5,15 +5,14 @@
 //! never do: use a stack that is not there.
 
 use super::collections::Item;
-use super::exec::Cursor;
 use super::lex::Tok;
-use super::parse::{Name, Parser, Returning};
+use super::named_cursors::holds_name;
+use super::parse::{Name, Parser, Returning, names_cursor_type};
 use super::places::Place;
 use super::run::{Flow, Machine};
 use super::tree::{Call, Kind, Param, Passed, Routine, Slot, TypeName, Use};
 use super::types::Shape;
 use crate::{PgError, Result};
-use futures::FutureExt;
 use futures::future::LocalBoxFuture;
 use kernel::row::{ColType, TypeKind, Value};
 
@@ -115,7 +114,8 @@ impl Parser<'_> {
             if self.is_cursor_type() {
                 self.advance();
                 self.new_cursor(&name, slot, None, Vec::new())?;
-                params.push(Param { slot, name, given, result, ty: None, default: None });
+                let (ty, default) = (TypeName::Cursor, None);
+                params.push(Param { slot, name, given, result, ty, default });
             } else {
                 let (ty, _) = self.type_name()?;
                 let mut default = None;
@@ -127,7 +127,7 @@ impl Parser<'_> {
                     default = Some(self.passed(&ty, &[",", ")"])?);
                 }
                 self.declare_as(&name, slot, &ty)?;
-                params.push(Param { slot, name, given, result, ty: Some(ty), default });
+                params.push(Param { slot, name, given, result, ty, default });
             }
             if !self.symbol(",") {
                 break;
@@ -139,8 +139,8 @@ impl Parser<'_> {
 
     fn returned_type(&mut self) -> Result<TypeName> {
         if self.is_cursor_type() {
-            let text = "a function of a block that returns a cursor";
-            return Err(self.unsupported(text, "Give it an OUT parameter SYS_REFCURSOR."));
+            self.advance();
+            return Ok(TypeName::Cursor);
         }
         Ok(self.type_name()?.0)
     }
@@ -196,9 +196,6 @@ impl Parser<'_> {
         const ENDS: [&str; 2] = [",", ")"];
         let param = &self.routines[routine].params[place];
         let (result, ty) = (param.result, param.ty.clone());
-        let Some(ty) = ty else {
-            return Ok(Passed::Cursor(self.cursor()?));
-        };
         if !result {
             return self.passed(&ty, &ENDS);
         }
@@ -249,8 +246,7 @@ impl Parser<'_> {
     /// Whether the type of a cursor variable stands here.
     pub(super) fn is_cursor_type(&self) -> bool {
         let Tok::Word(word) = self.tok() else { return false };
-        matches!(word.as_str(), "refcursor" | "sys_refcursor")
-            || self.lookup(word) == Some(Name::CursorType)
+        names_cursor_type(word) || self.lookup(word) == Some(Name::CursorType)
     }
 }
 
@@ -259,7 +255,6 @@ enum Given {
     Nothing,
     Value(Value, ColType),
     Item(Item),
-    Cursor(Option<Cursor>),
 }
 
 impl Machine<'_> {
@@ -268,7 +263,7 @@ impl Machine<'_> {
         &'a mut self,
         call: &'a Call,
     ) -> LocalBoxFuture<'a, Result<Option<Place>>> {
-        async move {
+        env::boxed!(async move {
             crate::depth::check_calls()?;
             self.session.ctx.check_interrupt()?;
             let routines = self.routines.clone();
@@ -281,6 +276,8 @@ impl Machine<'_> {
             // The places are those of the call before, if it is in one.
             let fresh = Place::new(TypeKind::Text, Value::Null);
             let slots = routine.slots.clone();
+            let (aside, held) = (self.aside.len(), self.cursors_in(slots.clone()));
+            self.aside.extend(held);
             let saved: Vec<Place> = slots
                 .clone()
                 .map(|slot| std::mem::replace(&mut self.places[slot], fresh.clone()))
@@ -294,20 +291,16 @@ impl Machine<'_> {
             }
             .await;
             let results = done.and_then(|flow| self.results_of(routine, flow));
+            let named = self.cursors_in(slots.clone());
             for (slot, place) in slots.clone().zip(saved) {
                 self.places[slot] = place;
             }
+            self.aside.truncate(aside);
             // Its own cursors are closed.
-            let params: Vec<Slot> = routine.params.iter().map(|param| param.slot).collect();
             let mut left = self.cursors.split_off(&slots.start);
             let mut later = left.split_off(&slots.end);
             self.cursors.append(&mut later);
             self.cursors.append(&mut open);
-            for (param, passed) in params.iter().zip(&call.args) {
-                if let Passed::Cursor(slot) = passed {
-                    self.take_back_cursor(*slot, left.remove(param));
-                }
-            }
             let (results, result) = results?;
             for (target, place) in targets.into_iter().zip(results) {
                 let (Some(target), Some(place)) = (target, place) else { continue };
@@ -319,9 +312,12 @@ impl Machine<'_> {
                     }
                 }
             }
+            let given = result.as_ref().map(|place| &place.value);
+            for name in named.iter().filter(|name| !holds_name(given, name)) {
+                self.forget_cursor(name);
+            }
             Ok(result)
-        }
-        .boxed_local()
+        })
     }
 
     /// What the parameters get, and the variables that take what they give.
@@ -341,8 +337,6 @@ impl Machine<'_> {
                     Given::Value(value, ty)
                 }
                 Passed::Whole(whole) => Given::Item(self.item(whole).await?),
-                // It stays where it is until the rest is known.
-                Passed::Cursor(_) => Given::Nothing,
                 Passed::Variable(used) => {
                     let used = self.settled(used).await?;
                     let begins = match param.given {
@@ -361,11 +355,6 @@ impl Machine<'_> {
             });
             targets.push(target);
         }
-        for (given, passed) in given.iter_mut().zip(&call.args) {
-            if let Passed::Cursor(slot) = passed {
-                *given = Given::Cursor(self.cursors.remove(slot));
-            }
-        }
         Ok((given, targets))
     }
 
@@ -378,16 +367,7 @@ impl Machine<'_> {
             self.places[*slot] = Place::record(name);
         }
         for (param, given) in routine.params.iter().zip(given) {
-            let Some(ty) = &param.ty else {
-                if let Given::Cursor(Some(cursor)) = given {
-                    self.cursors.insert(param.slot, cursor);
-                    self.note_cursor(param.slot, Some(true), None);
-                } else {
-                    self.note_cursor(param.slot, Some(false), None);
-                }
-                continue;
-            };
-            self.prepare_place(param.slot, &param.name, ty).await?;
+            self.prepare_place(param.slot, &param.name, &param.ty).await?;
             let target = Use::of(param.slot);
             match (given, &param.default) {
                 (Given::Value(value, from), _) => self.store(&target, value, from)?,
@@ -400,7 +380,7 @@ impl Machine<'_> {
                     let item = self.item(whole).await?;
                     self.store_whole(&target, item).await?;
                 }
-                (Given::Nothing | Given::Cursor(_), _) => {}
+                (Given::Nothing, _) => {}
             }
             self.places[param.slot].constant = !param.result;
         }
@@ -422,23 +402,8 @@ impl Machine<'_> {
         }
         let fresh = Place::new(TypeKind::Text, Value::Null);
         let mut take = |slot: Slot| std::mem::replace(&mut self.places[slot], fresh.clone());
-        let results = routine
-            .params
-            .iter()
-            .map(|param| (param.result && param.ty.is_some()).then(|| take(param.slot)))
-            .collect();
+        let results =
+            routine.params.iter().map(|param| param.result.then(|| take(param.slot))).collect();
         Ok((results, routine.result.as_ref().map(|(slot, _)| take(*slot))))
-    }
-
-    /// A cursor comes back from a call.
-    fn take_back_cursor(&mut self, slot: Slot, cursor: Option<Cursor>) {
-        let is_open = cursor.is_some();
-        let was_open = self.is_open(slot);
-        if let Some(cursor) = cursor {
-            self.cursors.insert(slot, cursor);
-        }
-        if is_open != was_open {
-            self.note_cursor(slot, Some(is_open), None);
-        }
     }
 }

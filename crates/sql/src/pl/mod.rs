@@ -25,6 +25,7 @@ mod lazy;
 mod lex;
 mod local;
 mod long_operation;
+mod named_cursors;
 mod names;
 mod output;
 mod packages;
@@ -52,7 +53,7 @@ pub(crate) use head::{head_of, whole_text};
 pub(crate) use output::Output;
 pub(crate) use packages::is_package_call;
 pub(crate) use routine::{RoutinePlans, check_body};
-pub(crate) use run::Code;
+pub(crate) use run::{Code, type_of};
 pub(crate) use statistics::is_statistics_call;
 
 use crate::Result;

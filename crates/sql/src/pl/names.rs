@@ -9,7 +9,9 @@ use super::lex::Tok;
 use super::long_operation::NO_HINT;
 use super::parse::{Name, Parser};
 use super::powers::Rewritten;
-use super::tree::{Access, Dialect, Named, ROW_COUNT, SQL_FOUND, SQL_NOT_FOUND, Sql, Use};
+use super::tree::{
+    Access, Dialect, Named, ROW_COUNT, SQL_FOUND, SQL_IS_OPEN, SQL_NOT_FOUND, Sql, Use,
+};
 use super::types::Shape;
 use crate::Result;
 use std::fmt::Write;
@@ -230,6 +232,9 @@ impl Parser<'_> {
                 continue;
             };
             powers.copy(&mut out.text, self.text, copied..self.tokens[at].at);
+            if found.access.is_none() {
+                self.hand_on(found.slot);
+            }
             let whole = statement && self.is_row_of_values(at, part, &found);
             if whole {
                 found = found.all_fields();
@@ -270,15 +275,16 @@ impl Parser<'_> {
         let plain = Use::of;
         if self.dialect == Dialect::Field && tok(at + 1) == Some(&Tok::Symbol("%")) {
             // `sql%rowcount`, and of a cursor what it found last.
-            let slot = match (name(at + 2), self.lookup(first)) {
-                (Some("rowcount"), _) if first == "sql" => Some(ROW_COUNT),
-                (Some("found"), _) if first == "sql" => Some(SQL_FOUND),
-                (Some("notfound"), _) if first == "sql" => Some(SQL_NOT_FOUND),
+            let found = match (name(at + 2), self.lookup(first)) {
+                (Some("rowcount"), _) if first == "sql" => Some(plain(ROW_COUNT)),
+                (Some("found"), _) if first == "sql" => Some(plain(SQL_FOUND)),
+                (Some("notfound"), _) if first == "sql" => Some(plain(SQL_NOT_FOUND)),
+                (Some("isopen"), _) if first == "sql" => Some(plain(SQL_IS_OPEN)),
                 (Some(attribute), Some(Name::Cursor(cursor))) => self.attribute(cursor, attribute),
                 _ => None,
             };
-            if let Some(slot) = slot {
-                return Some((plain(slot), 3));
+            if let Some(found) = found {
+                return Some((found, 3));
             }
         }
         if tok(at + 1) == Some(&Tok::Symbol(".")) {
@@ -293,6 +299,7 @@ impl Parser<'_> {
             }
             return match self.lookup_in(first, second)? {
                 Name::Scalar(slot) => Some((plain(slot), 3)),
+                Name::Cursor(slot) if self.may_name(slot) => Some((plain(slot), 3)),
                 Name::Record(slot) if tok(at + 3) == Some(&Tok::Symbol(".")) => {
                     let field = name(at + 4)?.to_owned();
                     Some((Use::field(slot, &field), 5))
@@ -302,6 +309,7 @@ impl Parser<'_> {
         }
         match self.lookup(first)? {
             Name::Scalar(slot) | Name::Record(slot) => Some((plain(slot), 1)),
+            Name::Cursor(slot) if self.may_name(slot) => Some((plain(slot), 1)),
             Name::Cursor(_)
             | Name::Exception(_)
             | Name::Collection(_)

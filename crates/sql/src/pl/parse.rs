@@ -63,6 +63,8 @@ pub(super) struct Parser<'a> {
     pub(super) exceptions: usize,
     depth: usize,
     pub(super) cursors: Vec<CursorDef>,
+    /// Cursor variables whose cursors stay open behind a block.
+    pub(super) kept: Vec<Slot>,
     pub(super) numbers: Vec<(usize, i32)>,
     /// Variables that the field's code declares as dates.
     pub(super) dates: BTreeSet<Slot>,
@@ -93,13 +95,20 @@ pub(super) fn parse(text: &str, dialect: Dialect) -> Result<Program> {
     parser.program(block)
 }
 
-/// A block of the field's with so many values that are bound to it.
+/// A block of the field's with values that are bound to it; which of them are cursors.
 ///
 /// # Errors
 /// 42601 with the line.
-pub(super) fn parse_bound(text: &str, count: usize) -> Result<Program> {
+pub(super) fn parse_bound(text: &str, cursors: &[bool]) -> Result<Program> {
     let mut parser = Parser::new(text, Dialect::Field)?;
-    let args = vec![Argument { name: "", mode: ArgumentMode::In, is_date: false }; count];
+    let count = cursors.len();
+    let arg = |is_cursor: &bool| Argument {
+        name: "",
+        mode: ArgumentMode::In,
+        is_date: false,
+        is_cursor: *is_cursor,
+    };
+    let args = cursors.iter().map(arg).collect();
     let (returning, shown) = (Returning::Nothing, String::new());
     let (given, _) = parser.arguments(&Around { name: "", args, returning, shown })?;
     parser.refuse_parameters(count)?;
@@ -109,7 +118,7 @@ pub(super) fn parse_bound(text: &str, count: usize) -> Result<Program> {
         parser.advance();
         return Err(parser.near());
     }
-    Ok(Program { given, ..parser.program(block)? })
+    Ok(Program { given, kept: Vec::new(), ..parser.program(block)? })
 }
 
 /// An argument as a routine's body knows it.
@@ -120,6 +129,8 @@ pub(super) struct Argument<'a> {
     pub(super) mode: ArgumentMode,
     /// Whether it is a date as the field has it.
     pub(super) is_date: bool,
+    /// Whether it names a cursor.
+    pub(super) is_cursor: bool,
 }
 
 /// What a routine's body knows of it.
@@ -165,7 +176,7 @@ pub(super) fn parse_routine(text: &str, dialect: Dialect, around: &Around<'_>) -
         }
     };
     let program = parser.program(block)?;
-    Ok(Program { given, results, shown: around.shown.clone(), ..program })
+    Ok(Program { given, results, kept: Vec::new(), shown: around.shown.clone(), ..program })
 }
 
 /// Statements of SQL, the last of which gives the result.
@@ -219,13 +230,23 @@ pub(super) fn own_body_len(
     parser.returning = if is_function { Returning::Value } else { Returning::Nothing };
     let known = args.iter();
     let args = known
-        .map(|arg| Argument { name: arg.name.as_str(), mode: arg.mode, is_date: false })
+        .map(|arg| Argument {
+            name: arg.name.as_str(),
+            mode: arg.mode,
+            is_date: false,
+            is_cursor: names_cursor_type(arg.ty.trim()),
+        })
         .collect();
     let around = Around { name, args, returning: parser.returning, shown: String::new() };
     parser.arguments(&around)?;
     let _ = parser.word("declare");
     let block = parser.block_behind(Some(name.to_owned()), true)?;
     parser.program(block).map(|program| program.len)
+}
+
+/// Whether a type is that of variables that name cursors.
+pub(super) fn names_cursor_type(name: &str) -> bool {
+    ["refcursor", "sys_refcursor"].iter().any(|known| known.eq_ignore_ascii_case(name))
 }
 
 /// `sys.dbms_lock.sleep(1)` without the schema, under which the field has its packages.
@@ -259,6 +280,7 @@ impl<'a> Parser<'a> {
             exceptions: 0,
             depth: 0,
             cursors: Vec::new(),
+            kept: Vec::new(),
             numbers: Vec::new(),
             dates: BTreeSet::new(),
             records: Vec::new(),
@@ -297,20 +319,27 @@ impl<'a> Parser<'a> {
     fn arguments(&mut self, around: &Around<'_>) -> Result<(Vec<Slot>, Vec<Slot>)> {
         self.enter(Some(around.name.to_owned()), false);
         let (mut given, mut results) = (Vec::new(), Vec::new());
-        for Argument { name, mode, is_date } in &around.args {
+        for Argument { name, mode, is_date, is_cursor } in &around.args {
             let slot = self.new_slot();
             if *is_date && self.dialect == Dialect::Field {
                 self.dates.insert(slot);
             }
+            let what = match is_cursor {
+                true => {
+                    self.add_cursor(slot, None, Vec::new());
+                    Name::Cursor(slot)
+                }
+                false => Name::Scalar(slot),
+            };
             if mode.is_given() {
                 given.push(slot);
-                self.declare(&format!("${}", given.len()), Name::Scalar(slot))?;
+                self.declare(&format!("${}", given.len()), what)?;
             }
             if mode.is_result() {
                 results.push(slot);
             }
             if !name.is_empty() {
-                self.declare(name, Name::Scalar(slot))?;
+                self.declare(name, what)?;
             }
         }
         Ok((given, results))
@@ -336,6 +365,7 @@ impl<'a> Parser<'a> {
             routines: self.routines.into(),
             given: Vec::new(),
             results: Vec::new(),
+            kept: self.kept,
             shown: "PL/pgSQL function inline_code_block".to_owned(),
             is_sql: false,
             len: self.tokens[last].end,
@@ -545,6 +575,12 @@ impl<'a> Parser<'a> {
     pub(super) fn enter_routine(&mut self, name: &str) {
         let label = Some(name.to_owned());
         self.scopes.push(Scope { label, is_routine: true, ..Scope::default() });
+    }
+
+    /// Whether what is read belongs to a block that is a statement by itself, and to none inside.
+    pub(super) fn is_outermost(&self) -> bool {
+        // The first scope has what all code knows; a routine's arguments have one around its block.
+        self.scopes.len() == 2
     }
 
     pub(super) fn leave(&mut self) {

@@ -11,7 +11,6 @@ use super::tree::{Access, Dialect, Into, TypeName, Use};
 use super::types::RecordSpec;
 use crate::planning::Counted;
 use crate::{PgError, Result};
-use futures::FutureExt;
 use futures::future::LocalBoxFuture;
 use kernel::row::{ColType, TypeKind, Value};
 use query::cast::trim_zeros;
@@ -99,6 +98,7 @@ impl Machine<'_> {
                 Ok((ty.filter(|ty| ty.kind != TypeKind::Enum), None))
             }
             TypeName::Fields(spec) => Ok((None, Some(self.fields_of(spec).await?))),
+            TypeName::Cursor => Ok((Some(ColType::REF_CURSOR), None)),
             TypeName::Collection(_) => Err(PgError::internal("a collection is no single value")),
         }
     }
@@ -110,7 +110,7 @@ impl Machine<'_> {
 
     /// A record that the code describes, as it begins.
     fn fields_of<'a>(&'a mut self, spec: &'a RecordSpec) -> LocalBoxFuture<'a, Result<Record>> {
-        async move {
+        env::boxed!(async move {
             let (mut names, mut types, mut values) = (Vec::new(), Vec::new(), Vec::new());
             for field in &spec.fields {
                 let (ty, _) = self.resolve(&field.ty).await?;
@@ -126,8 +126,7 @@ impl Machine<'_> {
                 types.push(ty);
             }
             Ok(Record { names: names.into(), types: types.into(), values, fixed: true })
-        }
-        .boxed_local()
+        })
     }
 
     /// A number of the field has no zeros at its end, and is written without them.
@@ -165,6 +164,9 @@ impl Machine<'_> {
             // Its type is one that only SQL knows.
             None => self.converted(&value, ColType::new(TypeKind::Text))?,
         };
+        if to == Some(ColType::REF_CURSOR) && target.field.is_none() {
+            return self.store_cursor(target.slot, value);
+        }
         let place = &mut self.places[target.slot];
         if place.constant {
             return Err(is_constant(place));

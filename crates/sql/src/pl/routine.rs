@@ -87,7 +87,12 @@ fn compile(def: &RoutineDef) -> Result<Program> {
     let is_date = |arg: &ArgumentDef| arg.ty.kind == TypeKind::Timestamp;
     let known = body.args.iter();
     let args = known
-        .map(|arg| Argument { name: &arg.name, mode: arg.mode, is_date: is_date(arg) })
+        .map(|arg| Argument {
+            name: &arg.name,
+            mode: arg.mode,
+            is_date: is_date(arg),
+            is_cursor: arg.ty.is_ref_cursor(),
+        })
         .collect();
     let first = super::head::head_of(&body.options).and_then(super::head::first_name);
     let name = first.as_deref().unwrap_or(&def.name);
@@ -147,7 +152,7 @@ impl Session {
         let in_expression = std::mem::take(&mut self.in_expression);
         let outer_code = self.ctx.session.enter_code(def.obj.0);
         let mut machine = Machine::new(self, &program, ready);
-        let done = Box::pin(machine.run_body(def, args, columns, &program)).await;
+        let done = env::boxed!(machine.run_body(def, args, columns, &program)).await;
         let ready = std::mem::take(&mut machine.ready);
         self.blocks_that_hold -= usize::from(holds);
         self.in_expression = in_expression;
@@ -182,6 +187,7 @@ impl Machine<'_> {
             place.name.clone_from(&arg.name);
             (place.value, place.ty) = (value, (!is_enum).then_some(arg.ty));
             place.constant = def.body.language == "plsql" && arg.mode == ArgumentMode::In;
+            self.lend(slot);
         }
         let returned = self.run(program).await?;
         let body = &def.body;

@@ -7,15 +7,15 @@ use super::parse::parse;
 use super::places::{Place, Record, null_not_allowed};
 use super::tree::{
     Block, Condition, CursorDef, Dialect, FOUND, Handler, Into, Kind, MESSAGE, NOT_FOUND, NUMBER,
-    Program, ROW_COUNT, Routine, Rows, SQL_FOUND, SQL_NOT_FOUND, STATE, Slot, Sql, Statement, Use,
+    Program, ROW_COUNT, Routine, Rows, SQL_FOUND, SQL_IS_OPEN, SQL_NOT_FOUND, STATE, Slot, Sql,
+    Statement, Use,
 };
 use crate::session::{Fetched, Session};
 use crate::{PgError, Result, Severity};
-use futures::FutureExt;
 use futures::future::LocalBoxFuture;
 use kernel::row::{ColType, TypeKind, Value};
 use query::cast::{CastMode, cast};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// A block that is to be run.
@@ -62,6 +62,16 @@ pub(super) struct Machine<'s> {
     pub(super) number: Option<i32>,
     /// Blocks around that catch errors.
     guarded: usize,
+    /// Names of cursors that it has opened, or was given by what it called.
+    pub(super) opened: BTreeSet<String>,
+    /// How many cursors code had opened in the session before: those are not its to close.
+    pub(super) cursors_before: u64,
+    /// Variables whose cursors stay open behind it.
+    pub(super) kept: Vec<Slot>,
+    /// Names of those that its caller has lent it.
+    pub(super) lent: BTreeSet<String>,
+    /// Names that variables of its routines hold which are in a call of themselves.
+    pub(super) aside: Vec<String>,
     /// What has been put out and is no whole line yet.
     pub(super) line: String,
     /// Rows that a routine gives.
@@ -112,9 +122,13 @@ impl<'s> Machine<'s> {
     ) -> Machine<'s> {
         ready.resize_with(program.statements, || None);
         let mut places = vec![Place::new(TypeKind::Text, Value::Null); program.slots];
-        for (slot, value) in
-            [(FOUND, false), (NOT_FOUND, true), (SQL_FOUND, false), (SQL_NOT_FOUND, true)]
-        {
+        for (slot, value) in [
+            (FOUND, false),
+            (NOT_FOUND, true),
+            (SQL_FOUND, false),
+            (SQL_NOT_FOUND, true),
+            (SQL_IS_OPEN, false),
+        ] {
             places[slot] = Place::new(TypeKind::Bool, Value::Bool(value));
         }
         places[ROW_COUNT] = Place::new(TypeKind::Int8, Value::Int8(0));
@@ -128,6 +142,7 @@ impl<'s> Machine<'s> {
             places[*slot] = Place::record(name);
         }
         Machine {
+            cursors_before: session.code_cursors,
             session,
             dialect: program.dialect,
             places,
@@ -139,6 +154,10 @@ impl<'s> Machine<'s> {
             own: None,
             number: None,
             guarded: 0,
+            opened: BTreeSet::new(),
+            kept: program.kept.clone(),
+            lent: BTreeSet::new(),
+            aside: Vec::new(),
             line: String::new(),
             given: Vec::new(),
             columns: Vec::new(),
@@ -162,6 +181,7 @@ impl<'s> Machine<'s> {
         if done.is_err() {
             self.session.forget_savepoints(self.savepoints);
         }
+        self.leave_cursors(program, done.is_err());
         self.finish();
         Ok(done? == Flow::Return)
     }
@@ -179,11 +199,15 @@ impl<'s> Machine<'s> {
         &'a mut self,
         block: &'a Block,
     ) -> LocalBoxFuture<'a, Result<Flow>> {
-        async move {
+        env::boxed!(async move {
             let guards = !block.handlers.is_empty();
             // An error in a declaration is not this block's to catch.
             self.declare(block).await?;
             let before: Vec<Slot> = self.cursors.keys().copied().collect();
+            let named = match guards && self.dialect == Dialect::Pg {
+                true => self.session.cursor_names(),
+                false => Vec::new(),
+            };
             let mark = match guards && self.dialect == Dialect::Pg {
                 true => self.session.mark_within(),
                 false => None,
@@ -203,6 +227,7 @@ impl<'s> Machine<'s> {
                     if let Some(mark) = mark {
                         self.session.rollback_within(mark).await?;
                         self.cursors.retain(|slot, _| before.contains(slot));
+                        self.session.close_other_cursors(&named);
                     }
                     self.located = false;
                     self.handle(handler, error).await?
@@ -213,13 +238,16 @@ impl<'s> Machine<'s> {
                 Flow::Exit(Some(label)) if block.label.as_deref() == Some(&label) => Flow::Next,
                 other => other,
             })
-        }
-        .boxed_local()
+        })
     }
 
     async fn declare(&mut self, block: &Block) -> Result<()> {
         for variable in &block.variables {
+            let named = self.cursors_in(variable.slot..variable.slot + 1);
             self.prepare_place(variable.slot, &variable.name, &variable.ty).await?;
+            for name in named {
+                self.forget_cursor(&name);
+            }
             if let Some(default) = &variable.default {
                 let (value, from) = self.eval(default).await?;
                 self.store(&Use::of(variable.slot), value, from)?;
@@ -308,7 +336,7 @@ impl<'s> Machine<'s> {
     }
 
     pub(super) fn run_one<'a>(&'a mut self, kind: &'a Kind) -> LocalBoxFuture<'a, Result<Flow>> {
-        async move {
+        env::boxed!(async move {
             match kind {
                 Kind::Nothing => {}
                 Kind::Block(block) => return self.run_block(block).await,
@@ -430,8 +458,7 @@ impl<'s> Machine<'s> {
                 Kind::Fail { number, message } => self.fail(number, message).await?,
             }
             Ok(Flow::Next)
-        }
-        .boxed_local()
+        })
     }
 
     async fn run_case(
@@ -584,6 +611,7 @@ impl<'s> Machine<'s> {
             }
             Rows::Cursor(slot, args) => {
                 let query = self.query_of(*slot, args).await?;
+                self.check_closed(*slot)?;
                 self.note_cursor(*slot, Some(true), None);
                 self.cursor_of(Source::Static(&query)).await
             }
@@ -688,12 +716,11 @@ impl<'s> Machine<'s> {
 }
 
 /// The type of a column as far as one can say without its table.
-pub(super) fn type_of(column: &query::PgColumn) -> ColType {
+pub(crate) fn type_of(column: &query::PgColumn) -> ColType {
     match query::types::col_type_of_oid(column.oid) {
-        Some(ty) if ty.kind != TypeKind::Array => {
-            ColType { kind: ty.kind, modifier: column.typmod }
-        }
-        Some(array) => array,
+        Some(ty) if ty.modifier == -1 => ColType { kind: ty.kind, modifier: column.typmod },
+        // What its modifier says is known by its number: arrays, cursors.
+        Some(ty) => ty,
         None => ColType::new(TypeKind::Enum),
     }
 }

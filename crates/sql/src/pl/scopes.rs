@@ -599,7 +599,7 @@ impl Machine<'_> {
         // What all instances have is asked of this one: the columns are the same.
         let local = name.strip_prefix('g').filter(|local| local.starts_with("v$"));
         let found = self.session.find_relation(schema.as_deref(), local.unwrap_or(name));
-        match Box::pin(found).await.ok()? {
+        match env::boxed!(found).await.ok()? {
             Relation::Table(def) | Relation::View(def) => {
                 Some(def.columns.iter().map(|column| column.name.clone()).collect())
             }

@@ -251,6 +251,10 @@ impl Parser<'_> {
         }
         match found {
             Some(Name::Scalar(slot)) => Ok((Use::of(slot), Shape::Scalar)),
+            Some(Name::Cursor(slot)) if self.may_name(slot) => {
+                self.hand_on(slot);
+                Ok((Use::of(slot), Shape::Scalar))
+            }
             Some(Name::Record(slot)) => Ok(match field {
                 Some(field) => (Use::field(slot, &field), Shape::Scalar),
                 None => (Use::of(slot), Shape::Record),
@@ -309,10 +313,11 @@ impl Parser<'_> {
 
     fn assignment(&mut self) -> Result<Kind> {
         if let Tok::Word(name) = self.tok()
-            && let Some(Name::Cursor(_)) = self.lookup(name)
+            && let Some(Name::Cursor(slot)) = self.lookup(name)
+            && !self.may_name(slot)
         {
-            let hint = "Open it with FOR, or hand it to a procedure of the block.";
-            return Err(self.unsupported("an assignment to a cursor variable", hint));
+            let hint = "Declare a variable of type SYS_REFCURSOR.";
+            return Err(self.unsupported("an assignment to a declared cursor", hint));
         }
         let (target, shape) = self.target_with_shape()?;
         if !self.symbol(":=") && !self.symbol("=") {

@@ -140,7 +140,7 @@ impl Machine<'_> {
         for (schema, name) in names {
             let table = MaintainedTable { schema, name, columns: Vec::new() };
             let one = Maintenance { analyze: true, tables: vec![table], ..Maintenance::default() };
-            Box::pin(self.session.analyze_tables(&one)).await?;
+            env::boxed!(self.session.analyze_tables(&one)).await?;
             if let Some(operation) = &operation {
                 operation.advance(&self.session.ctx, 1);
             }

@@ -28,7 +28,9 @@ pub(super) const NUMBER: Slot = 4;
 pub(super) const NOT_FOUND: Slot = 5;
 pub(super) const SQL_FOUND: Slot = 6;
 pub(super) const SQL_NOT_FOUND: Slot = 7;
-pub(super) const FIXED_SLOTS: usize = 8;
+/// Always false: a statement's own cursor is closed when it has run.
+pub(super) const SQL_IS_OPEN: Slot = 8;
+pub(super) const FIXED_SLOTS: usize = 9;
 
 /// A use of a variable.
 #[derive(Clone, Debug)]
@@ -110,6 +112,17 @@ pub(super) enum Access {
     Measure(Measure),
     /// What `dbms_random` gives.
     Chance(Chance, Vec<Sql>),
+    /// What the cursor says of itself that a variable names.
+    OfCursor(CursorFact),
+}
+
+/// `c%rowcount` and its like.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum CursorFact {
+    RowCount,
+    IsOpen,
+    Found,
+    NotFound,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -161,7 +174,6 @@ pub(super) enum Passed {
     Whole(Whole),
     /// What takes the result.
     Variable(Use),
-    Cursor(Slot),
 }
 
 /// A record or a collection as it is given to another one.
@@ -204,8 +216,7 @@ pub(super) struct Param {
     pub(super) name: String,
     pub(super) given: bool,
     pub(super) result: bool,
-    /// `None`: a cursor.
-    pub(super) ty: Option<TypeName>,
+    pub(super) ty: TypeName,
     pub(super) default: Option<Passed>,
 }
 
@@ -240,6 +251,8 @@ pub(super) enum TypeName {
     /// A record, and a collection, that the code describes.
     Fields(Arc<RecordSpec>),
     Collection(Arc<CollectionSpec>),
+    /// A variable that names a cursor.
+    Cursor,
 }
 
 impl TypeName {
@@ -247,7 +260,7 @@ impl TypeName {
         match self {
             TypeName::Query(_, row) | TypeName::Like(_, row) => *row,
             TypeName::Record | TypeName::Fields(_) => true,
-            TypeName::Collection(_) => false,
+            TypeName::Collection(_) | TypeName::Cursor => false,
         }
     }
 }
@@ -270,6 +283,9 @@ pub(super) struct CursorDef {
     pub(super) slot: Slot,
     /// `None`: of a variable.
     pub(super) query: Option<Sql>,
+    /// It is one of the session's, and its place holds its name: so are all variables, and what is
+    /// declared with its query if the code hands it on.
+    pub(super) named: bool,
     pub(super) params: Vec<CursorParam>,
     /// Places of what it says of itself.
     pub(super) count: Slot,
@@ -509,7 +525,7 @@ pub(super) enum Kind {
         cursor: Slot,
         args: Vec<CursorArg>,
     },
-    /// A cursor variable.
+    /// A cursor variable, which gets the name of the cursor.
     OpenFor {
         cursor: Slot,
         rows: Rows,
@@ -661,6 +677,8 @@ pub(super) struct Program {
     /// Places of what a call gives, and of what it gets, in their order.
     pub(super) given: Vec<Slot>,
     pub(super) results: Vec<Slot>,
+    /// Variables of a block whose cursors stay open behind it.
+    pub(super) kept: Vec<Slot>,
     /// How it is called where an error happened.
     pub(super) shown: String,
     /// Statements of SQL, which are counted and have no lines.
