@@ -129,6 +129,6 @@ impl ExecutionPlan for AppendExec {
         let (input, schema) = (self.input.clone(), self.input.schema());
         let parts = futures::stream::iter(0..input.output_partitioning().partition_count());
         let rows = parts.map(move |part| input.execute(part, task.clone())).try_flatten();
-        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
+        Ok(env::boxed!(RecordBatchStreamAdapter::new(schema, rows)))
     }
 }

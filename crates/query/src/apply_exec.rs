@@ -206,7 +206,7 @@ impl ExecutionPlan for ApplyExec {
         let stream = futures::stream::try_unfold(running, |mut running| async move {
             Ok(running.next_batch().await?.map(|batch| (batch, running)))
         });
-        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema.clone(), stream)))
+        Ok(env::boxed!(RecordBatchStreamAdapter::new(self.schema.clone(), stream)))
     }
 }
 
@@ -390,6 +390,7 @@ impl Work {
             env: self.state.env,
             target: None,
             given: self.state.given.clone(),
+            views: self.state.views.clone(),
             keys: JoinKeys::default(),
             shared: SharedRows::default(),
             parallel: false,

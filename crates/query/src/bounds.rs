@@ -378,7 +378,7 @@ impl ExecutionPlan for BoundedExec {
         let stream = futures::stream::try_unfold(run, |mut run| async move {
             Ok(run.next().await?.map(|batch| (batch, run)))
         });
-        Ok(looking(Box::pin(RecordBatchStreamAdapter::new(self.inner.schema(), stream))))
+        Ok(looking(env::boxed!(RecordBatchStreamAdapter::new(self.inner.schema(), stream))))
     }
 }
 
@@ -467,7 +467,7 @@ impl ExecutionPlan for HeldExec {
     ) -> DfResult<SendableRecordBatchStream> {
         let memory = MemoryConsumer::new("rows of a window").register(task.memory_pool());
         let rows = self.input.execute(partition, task)?;
-        Ok(Box::pin(HeldRows { rows, memory }))
+        Ok(env::boxed!(HeldRows { rows, memory }))
     }
 }
 

@@ -6,6 +6,7 @@
 //! library's business and that of [`crate::type_rules`].
 
 use crate::expr_planner::{adopt, as_text};
+use crate::sides::{beside_char, is_padded};
 use crate::types::col_type_of;
 use crate::wire::FormatEnv;
 use datafusion::arrow::datatypes::DataType;
@@ -120,6 +121,17 @@ fn has_untyped(node: &LogicalPlan) -> DfResult<bool> {
     Ok(found)
 }
 
+/// A CASE whose untyped results have the type that all others have; anything else as it is.
+///
+/// # Errors
+/// 22P02 and its like for a literal that the type does not have.
+pub(crate) fn with_typed_results(expr: Expr, schema: &DFSchema, env: &FormatEnv) -> DfResult<Expr> {
+    match expr {
+        Expr::Case(_) => Ok(given(expr, schema, env)?.data),
+        other => Ok(other),
+    }
+}
+
 fn given(mut expr: Expr, schema: &DFSchema, env: &FormatEnv) -> DfResult<Transformed<Expr>> {
     let done = if !arguments(&expr).is_empty()
         && let Expr::ScalarFunction(call) = &mut expr
@@ -135,8 +147,14 @@ fn given(mut expr: Expr, schema: &DFSchema, env: &FormatEnv) -> DfResult<Transfo
         results.extend(else_expr.as_deref_mut());
         let values = match value {
             Some(value) => {
+                let padded = is_padded(value, schema);
+                if padded {
+                    for one in &mut compared {
+                        **one = beside_char(std::mem::take(*one), schema, *env);
+                    }
+                }
                 compared.push(value);
-                alike(compared, schema, env)?
+                alike(compared, schema, env)? || padded
             }
             None => false,
         };

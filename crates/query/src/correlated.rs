@@ -3,7 +3,8 @@
 //! It moves a condition on outer columns above all that stands over it in the subquery, as if
 //! windows, DISTINCT, a second aggregate or an outer join gave the same without it. A window that
 //! is partitioned by what such conditions compare for equality does; where nothing helps, the
-//! subquery is to be run row by row.
+//! subquery is to be run row by row. So it is where an aggregate's one row of no rows counts:
+//! under a filter, and where rows are looked for.
 //!
 //! What it promises: a plan that is not complained of has the rows that are written, whatever the
 //! library makes of its subqueries. What it must never do: complain of a plan without outer
@@ -121,12 +122,15 @@ impl Walk {
                     _ => Asked::Rows,
                 };
                 let exists = matches!(part, Expr::Exists(_));
+                let looks = !matches!(part, Expr::ScalarSubquery(_));
                 let Some(subquery) = crate::further_out::subquery_of(&mut part) else {
                     return Ok(Transformed::no(part));
                 };
                 let (inner, found) = self.plan(subquery.subquery.as_ref().clone(), asked)?;
                 // The library leaves out OFFSET where it looks for any row.
                 self.wrong |= exists && found.any && skips(&inner);
+                // It joins with groups, of which there is none without rows.
+                self.wrong |= looks && found.any && found.always_a_row;
                 subquery.subquery = std::sync::Arc::new(inner);
                 Ok(Transformed::yes(part))
             })
@@ -143,6 +147,8 @@ impl Walk {
     ) -> DfResult<(LogicalPlan, Found)> {
         let found = match &plan {
             LogicalPlan::Filter(filter) => {
+                // What it makes of a row that is there without rows is known of few conditions.
+                self.wrong |= found.any && found.always_a_row;
                 let conditions = split_conjunction(&filter.predicate).into_iter();
                 let outer = conditions.filter(|condition| condition.contains_outer());
                 outer.map(|one| condition(one, &filter.input)).fold(found, Found::with)
@@ -181,7 +187,10 @@ impl Walk {
         self.wrong |= !distinct && found.beyond_columns && found.equal.is_some();
         let groups = |expr: &Expr| aggregate.group_expr.contains(expr);
         let equal = found.equal.filter(|all| all.iter().all(groups));
-        let always_a_row = found.always_a_row || aggregate.group_expr.is_empty();
+        // A column more to group by is none of any of the sets.
+        let sets = |expr: &Expr| matches!(expr, Expr::GroupingSet(_));
+        self.wrong |= aggregate.group_expr.iter().any(sets);
+        let always_a_row = found.always_a_row || crate::sure_rows::gives_without_rows(aggregate);
         Found { equal, always_a_row, ..found }
     }
 }

@@ -4,14 +4,14 @@
 
 use crate::arith::Op;
 use crate::cast::parse_text;
+use crate::common_types::with_typed_results;
 use crate::error::PgError;
 use crate::functions::{RowFunction, arithmetic_function, arithmetic_of, numeric_function};
 use crate::ordering::order_key;
 use crate::pushdown::scalar_value_of;
 use crate::scalar::common_number;
-use crate::types::{
-    FREE_NUMERIC_SCALE, NUMERIC_PRECISION, arrow_type, col_type_of, oid, pg_type_of_field,
-};
+use crate::sides::{beside_char, is_padded, is_value_first, value_last};
+use crate::types::{FREE_NUMERIC_SCALE, NUMERIC_PRECISION, arrow_type, col_type_of};
 use crate::wire::FormatEnv;
 use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::common::{DFSchema, ScalarValue};
@@ -203,9 +203,29 @@ fn computable(lt: &DataType, rt: &DataType) -> bool {
     }
 }
 
-/// Whether numbers of these types compare as double precision though one of them is real.
-pub(crate) fn unlike_real(lt: &DataType, rt: &DataType) -> bool {
-    lt != rt && (*lt == DataType::Float32 || *rt == DataType::Float32) && computable(lt, rt)
+/// Whether numbers of these types compare as double precision, which the library would not choose:
+/// one of them is real, or a numeric stands beside one of double precision.
+pub(crate) fn as_doubles(lt: &DataType, rt: &DataType) -> bool {
+    let either = |ty: &DataType| lt == ty || rt == ty;
+    let numeric = matches!(lt, DataType::Decimal128(..)) || matches!(rt, DataType::Decimal128(..));
+    let unlike = either(&DataType::Float32) || (either(&DataType::Float64) && numeric);
+    lt != rt && unlike && computable(lt, rt)
+}
+
+/// A number as one of double precision, of a literal the nearest that there is.
+pub(crate) fn as_double(expr: Expr, own: &DataType) -> Expr {
+    if let Expr::Literal(ScalarValue::Decimal128(Some(value), _, scale), _) = &expr
+        && let Ok(nearest) = format!("{value}e{}", -i32::from(*scale)).parse::<f64>()
+    {
+        return Expr::Literal(ScalarValue::Float64(Some(nearest)), None);
+    }
+    match own {
+        // As a cast that is written: the library's rounds twice.
+        DataType::Decimal128(..) => {
+            crate::functions::cast_expr(expr, ColType::new(TypeKind::Float8), FormatEnv::plain())
+        }
+        _ => cast_to(expr, own, &DataType::Float64),
+    }
 }
 
 /// Of real and double precision there is no `%`.
@@ -347,23 +367,6 @@ fn plan_date(op: Op, left: &Expr, right: &Expr, lt: &DataType, rt: &DataType) ->
         _ => return None,
     };
     Some(call(function.into_udf(), vec![left.clone(), right.clone()]))
-}
-
-/// Whether the expression is of type char(n), whose blanks at the end mean nothing and are not
-/// stored.
-fn is_padded(expr: &Expr, schema: &DFSchema) -> bool {
-    let field = expr.to_field(schema).ok().map(|(_, field)| field);
-    field.is_some_and(|field| pg_type_of_field(&field).oid == oid::BPCHAR)
-}
-
-/// A text literal beside char(n), without blanks at its end.
-fn trimmed(expr: Expr, beside_char: bool) -> Expr {
-    match expr {
-        Expr::Literal(ScalarValue::Utf8(Some(text)), meta) if beside_char => {
-            Expr::Literal(ScalarValue::Utf8(Some(text.trim_end_matches(' ').to_owned())), meta)
-        }
-        other => other,
-    }
 }
 
 /// What is no text beside a text is written as PostgreSQL writes it.
@@ -510,7 +513,7 @@ fn of_all_rows() -> Vec<Expr> {
 impl ExprPlanner for PgExprPlanner {
     fn plan_binary_op(
         &self,
-        expr: RawBinaryExpr,
+        mut expr: RawBinaryExpr,
         schema: &DFSchema,
     ) -> DfResult<PlannerResult<RawBinaryExpr>> {
         // Of a row of operators each takes longer than the one before.
@@ -535,6 +538,8 @@ impl ExprPlanner for PgExprPlanner {
         if op.is_none() && !is_comparison(&expr.op) {
             return Ok(PlannerResult::Original(expr));
         }
+        expr.left = with_typed_results(expr.left, schema, &self.env)?;
+        expr.right = with_typed_results(expr.right, schema, &self.env)?;
         let (lt, rt) = (type_of(&expr.left, schema), type_of(&expr.right, schema));
         // Date plus a text literal means an interval; that is DataFusion's business.
         let temporal = |ty: &Option<DataType>| {
@@ -545,10 +550,19 @@ impl ExprPlanner for PgExprPlanner {
         if op.is_some() && (temporal(&lt) != temporal(&rt)) && (lt.is_none() || rt.is_none()) {
             return Ok(PlannerResult::Original(expr));
         }
-        let (pad_l, pad_r) = (is_padded(&expr.left, schema), is_padded(&expr.right, schema));
+        let value_first = is_value_first(&expr);
+        if op.is_none() {
+            let (pad_l, pad_r) = (is_padded(&expr.left, schema), is_padded(&expr.right, schema));
+            if pad_r {
+                expr.left = beside_char(expr.left, schema, self.env);
+            }
+            if pad_l {
+                expr.right = beside_char(expr.right, schema, self.env);
+            }
+        }
         let (for_left, for_right) = (adopted_type(op, rt.as_ref()), adopted_type(op, lt.as_ref()));
-        let left = adopt(trimmed(expr.left, pad_r), lt.as_ref(), for_left.as_ref(), &self.env)?;
-        let right = adopt(trimmed(expr.right, pad_l), rt.as_ref(), for_right.as_ref(), &self.env)?;
+        let left = adopt(expr.left, lt.as_ref(), for_left.as_ref(), &self.env)?;
+        let right = adopt(expr.right, rt.as_ref(), for_right.as_ref(), &self.env)?;
         let (lt, rt) = (type_of(&left, schema), type_of(&right, schema));
         if let (Some(op), Some(lt), Some(rt)) = (op, &lt, &rt) {
             no_remainder(op, lt, rt)?;
@@ -568,17 +582,17 @@ impl ExprPlanner for PgExprPlanner {
             });
         }
         let (Some(lt), Some(rt)) = (lt, rt) else {
-            return Ok(PlannerResult::Original(RawBinaryExpr { op: expr.op, left, right }));
+            return Ok(value_last(RawBinaryExpr { op: expr.op, left, right }, value_first));
         };
         check_comparable(&expr.op, &lt, &rt)?;
         let left = as_instant(left, &lt, &rt, self.env);
         let right = as_instant(right, &rt, &lt, self.env);
         let (left, right) = (order_key(left, &lt), order_key(right, &rt));
-        let (left, right) = match unlike_real(&lt, &rt) {
-            true => (cast_expr(left, DataType::Float64), cast_expr(right, DataType::Float64)),
+        let (left, right) = match as_doubles(&lt, &rt) {
+            true => (as_double(left, &lt), as_double(right, &rt)),
             false => (left, right),
         };
-        Ok(PlannerResult::Original(RawBinaryExpr { op: expr.op, left, right }))
+        Ok(value_last(RawBinaryExpr { op: expr.op, left, right }, value_first))
     }
 
     fn plan_array_literal(

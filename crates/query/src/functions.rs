@@ -90,6 +90,8 @@ pub struct RowFunction {
     strict: bool,
     /// How rows among the arguments are given to it; `None`: it takes none.
     rows: Option<(Form, FormatEnv)>,
+    /// Whether it knows what was true when the plan was made.
+    for_one_plan: bool,
     eval: Box<RowFn>,
 }
 
@@ -120,6 +122,7 @@ impl RowFunction {
             returns_by: None,
             strict,
             rows: None,
+            for_one_plan: false,
             eval: Box::new(eval),
         }
     }
@@ -149,6 +152,13 @@ impl RowFunction {
     #[must_use]
     pub const fn shown_as(mut self, type_oid: u32) -> RowFunction {
         self.shown = PgType::new(type_oid);
+        self
+    }
+
+    /// One that knows what was true when the plan was made, which serves no other execution then.
+    #[must_use]
+    pub const fn for_one_plan(mut self) -> RowFunction {
+        self.for_one_plan = true;
         self
     }
 
@@ -190,6 +200,11 @@ pub(crate) fn takes_type_from_values(function: &ScalarUDF) -> bool {
         Some(function) => function.returns_by.is_some(),
         None => inner.downcast_ref::<Typed>().is_some_and(Typed::takes_digits),
     }
+}
+
+/// Whether a function knows what was true when the plan was made.
+pub(crate) fn is_for_one_plan(function: &ScalarUDF) -> bool {
+    function.inner().downcast_ref::<RowFunction>().is_some_and(|function| function.for_one_plan)
 }
 
 /// A function of a plan that is called on the values of one row.
@@ -745,6 +760,7 @@ fn other_type_name(type_oid: u32) -> Option<&'static str> {
         oid::INT2VECTOR => "int2vector",
         oid::OIDVECTOR => "oidvector",
         oid::PG_NODE_TREE => "pg_node_tree",
+        oid::REFCURSOR => "refcursor",
         oid::UNKNOWN => "unknown",
         oid::VOID => "void",
         oid::CHAR_ARRAY => "\"char\"[]",

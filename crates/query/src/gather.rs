@@ -292,7 +292,7 @@ impl ExecutionPlan for GatherExec {
         let stream = futures::stream::try_unfold(gathering, |mut gathering| async move {
             Ok(gathering.next().await?.map(|batch| (batch, gathering)))
         });
-        Ok(Box::pin(RecordBatchStreamAdapter::new(self.input.schema(), stream)))
+        Ok(env::boxed!(RecordBatchStreamAdapter::new(self.input.schema(), stream)))
     }
 }
 

@@ -179,6 +179,6 @@ impl ExecutionPlan for GivenExec {
             .ok_or_else(|| PgError::internal("a part of a statement that has not run"))?;
         let batch = batch.project(&self.projection)?;
         let stream = futures::stream::iter([Ok(batch)]);
-        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema.clone(), stream)))
+        Ok(env::boxed!(RecordBatchStreamAdapter::new(self.schema.clone(), stream)))
     }
 }

@@ -316,7 +316,7 @@ impl ExecutionPlan for IndexJoinExec {
                 Err(error) => Err(error),
             }
         });
-        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, stream)))
+        Ok(env::boxed!(RecordBatchStreamAdapter::new(schema, stream)))
     }
 }
 

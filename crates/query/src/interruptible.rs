@@ -107,7 +107,7 @@ pub(crate) fn of_statement(
     ctx: Ctx,
     result_bytes: usize,
 ) -> SendableRecordBatchStream {
-    Box::pin(OfStatement { rows, ctx, result_bytes })
+    env::boxed!(OfStatement { rows, ctx, result_bytes })
 }
 
 struct OfStatement {
@@ -138,7 +138,7 @@ pub(crate) fn looking(rows: SendableRecordBatchStream) -> SendableRecordBatchStr
         check()?;
         batch
     });
-    Box::pin(RecordBatchStreamAdapter::new(schema, rows))
+    env::boxed!(RecordBatchStreamAdapter::new(schema, rows))
 }
 
 /// An expression that looks at the statement's end before it is worked out for a batch.

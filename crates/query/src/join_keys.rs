@@ -432,7 +432,7 @@ impl ExecutionPlan for KeysExec {
                 Ok(Some((batch, (input, kept, state))))
             },
         );
-        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, stream)))
+        Ok(env::boxed!(RecordBatchStreamAdapter::new(schema, stream)))
     }
 }
 

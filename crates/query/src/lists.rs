@@ -7,9 +7,11 @@
 use crate::arrow_rows::ColumnReader;
 use crate::cast::parse_text;
 use crate::error::{PgError, Result};
+use crate::expr_planner::{adopt, apart, no_operator};
 use crate::functions::RowFunction;
 use crate::pushdown::scalar_value_of;
 use crate::scalar::compare;
+use crate::sides::list_beside_char;
 use crate::types::col_type_of;
 use crate::wire::FormatEnv;
 use datafusion::arrow::array::{Array, ArrayRef, BooleanArray, ListArray};
@@ -106,12 +108,14 @@ fn is_quantified(name: &str) -> bool {
 fn with_array(expr: &Expr, schema: &DFSchema, env: FormatEnv) -> DfResult<Option<Expr>> {
     match expr {
         Expr::InList(list) => {
-            if let Ok(value) = list.expr.get_type(schema) {
-                for ty in list.list.iter().filter_map(|item| item.get_type(schema).ok()) {
-                    comparable(&list.expr, &value, &ty, &BinaryOperator::Eq)?;
-                }
+            let Ok(value) = list.expr.get_type(schema) else { return Ok(None) };
+            for ty in list.list.iter().filter_map(|item| item.get_type(schema).ok()) {
+                comparable(&list.expr, &value, &ty, &BinaryOperator::Eq)?;
             }
-            Ok(None)
+            match list_beside_char(list, schema, env) {
+                Some(padded) => Ok(Some(padded)),
+                None => mixed(list, &value, schema, env),
+            }
         }
         Expr::ScalarFunction(call) if is_quantified(call.name()) => {
             let [value, array] = &call.args[..] else { return Ok(None) };
@@ -142,6 +146,34 @@ fn with_array(expr: &Expr, schema: &DFSchema, env: FormatEnv) -> DfResult<Option
     }
 }
 
+/// The list with its untyped literals as values of the type of what is looked for, where others
+/// stand beside them; `None`: there are none of either, or it is a text.
+fn mixed(
+    list: &InList,
+    value: &DataType,
+    schema: &DFSchema,
+    env: FormatEnv,
+) -> DfResult<Option<Expr>> {
+    let untyped = |item: &Expr| matches!(item, Expr::Literal(ScalarValue::Utf8(Some(_)), _));
+    let literals = list.list.iter().filter(|item| untyped(item)).count();
+    let text = col_type_of(value).is_none_or(|ty| ty.kind.is_text());
+    if text || literals == 0 || literals == list.list.len() {
+        return Ok(None);
+    }
+    let typed = |item: &Expr| {
+        if untyped(item) {
+            return adopt(item.clone(), None, Some(value), &env);
+        }
+        match item.get_type(schema) {
+            Ok(ty) if apart(value, &ty) => Err(no_operator(&BinaryOperator::Eq, value, &ty).into()),
+            _ => Ok(item.clone()),
+        }
+    };
+    let items = list.list.iter().map(typed).collect::<DfResult<_>>()?;
+    let (expr, negated) = (list.expr.clone(), list.negated);
+    Ok(Some(Expr::InList(InList { expr, list: items, negated })))
+}
+
 /// An error where the value is a text, but no literal, and what it is compared with is none.
 fn comparable(expr: &Expr, value: &DataType, item: &DataType, op: &BinaryOperator) -> Result<()> {
     let plain = !matches!(expr, Expr::Literal(..) | Expr::Placeholder(_));
@@ -159,7 +191,7 @@ fn comparable(expr: &Expr, value: &DataType, item: &DataType, op: &BinaryOperato
         )
     });
     if plain && text && number {
-        return Err(crate::expr_planner::no_operator(op, value, item));
+        return Err(no_operator(op, value, item));
     }
     Ok(())
 }
@@ -225,7 +257,14 @@ fn unpacked(
         Some(kind) if !integers => element_of(kind),
         _ => None,
     };
-    let Some(element) = element else { return written_out(value, integers, items) };
+    let Some(element) = element else {
+        let written = written_out(value, integers, items)?;
+        let padded = match &written {
+            Expr::InList(list) => list_beside_char(list, schema, env),
+            _ => None,
+        };
+        return Ok(padded.unwrap_or(written));
+    };
     let array = array_of(items, element, env)?;
     let call = ScalarFunction::new_udf(any.clone(), vec![value.clone(), array]);
     Ok(Expr::ScalarFunction(call))

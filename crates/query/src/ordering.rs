@@ -1,14 +1,18 @@
 //! Order and equality where Arrow's are not PostgreSQL's: intervals compare by their length, jsonb
 //! and arrays by their rules, json not at all.
 //!
+//! A value that is looked for in a subquery is compared by the library alone: char(n) is made alike
+//! with what stands beside it here too.
+//!
 //! What it promises: ORDER BY, GROUP BY, DISTINCT, joins and lists of such values go by what
 //! PostgreSQL takes for equal ('1 day' and '24 hours', 1.0 and 1); where that cannot be had, the
 //! query is refused. How: wherever the library would compare values, it is given keys of them.
 
 use crate::error::{PgError, Result};
-use crate::expr_planner::{adopt, as_text};
+use crate::expr_planner::{adopt, as_double, as_doubles, as_text};
 use crate::functions::RowFunction;
 use crate::json::Json;
+use crate::sides::{beside_char, is_padded};
 use crate::types::{arrow_type, col_type_of};
 use crate::wire::FormatEnv;
 use datafusion::arrow::datatypes::DataType;
@@ -17,13 +21,13 @@ use datafusion::common::{Column, DFSchema};
 use datafusion::error::Result as DfResult;
 use datafusion::functions_aggregate::first_last::first_value;
 use datafusion::logical_expr::expr::{
-    AggregateFunction, BinaryExpr, Case, InList, InSubquery, ScalarFunction, Sort,
+    AggregateFunction, BinaryExpr, Case, InList, InSubquery, ScalarFunction, SetComparison, Sort,
 };
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
     Aggregate, Between, Distinct, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator,
-    Projection, WindowFunctionDefinition,
+    Projection, Subquery, WindowFunctionDefinition,
 };
 use kernel::row::{ColType, Datum, TypeKind, Value};
 use std::sync::Arc;
@@ -230,10 +234,15 @@ fn rewrite_exprs(plan: LogicalPlan, env: FormatEnv) -> DfResult<LogicalPlan> {
     Ok(done.data)
 }
 
-/// Whether one side is real and another a number of another type.
-fn real_among(expr: &Expr, others: &[Expr], schema: &DFSchema) -> bool {
+/// Whether one side is a floating number and another a number of a type that goes by it.
+fn floats_among(expr: &Expr, others: &[Expr], schema: &DFSchema) -> bool {
     let ty = |one: &Expr| one.get_type(schema).unwrap_or(DataType::Null);
-    others.iter().any(|other| crate::expr_planner::unlike_real(&ty(expr), &ty(other)))
+    others.iter().any(|other| as_doubles(&ty(expr), &ty(other)))
+}
+
+fn double(expr: Expr, schema: &DFSchema) -> DfResult<Expr> {
+    let ty = expr.get_type(schema)?;
+    Ok(as_double(expr, &ty))
 }
 
 fn rewrite_expr(expr: Expr, schema: &DFSchema, env: FormatEnv) -> DfResult<Transformed<Expr>> {
@@ -249,20 +258,21 @@ fn rewrite_expr(expr: Expr, schema: &DFSchema, env: FormatEnv) -> DfResult<Trans
             Transformed::yes(Expr::InList(InList { expr, list, negated }))
         }
         // A list has one type with what is looked for in it: real with whole numbers and numerics.
-        Expr::InList(InList { expr, list, negated }) if real_among(&expr, &list, schema) => {
-            let double = |one: &Expr| one.get_type(schema).ok() == Some(DataType::Float64);
-            let of_doubles = double(&expr) || list.iter().any(double);
-            let ty = if of_doubles { DataType::Float64 } else { DataType::Float32 };
-            let same = |one: Expr| datafusion::logical_expr::cast(one, ty.clone());
-            let list = list.into_iter().map(&same).collect();
-            Transformed::yes(Expr::InList(InList { expr: Box::new(same(*expr)), list, negated }))
+        Expr::InList(InList { expr, list, negated }) if floats_among(&expr, &list, schema) => {
+            let is_double = |one: &Expr| one.get_type(schema).ok() == Some(DataType::Float64);
+            let of_doubles = is_double(&expr) || list.iter().any(is_double);
+            let same = |one: Expr| match of_doubles {
+                true => double(one, schema),
+                false => Ok(datafusion::logical_expr::cast(one, DataType::Float32)),
+            };
+            let list = list.into_iter().map(same).collect::<DfResult<_>>()?;
+            Transformed::yes(Expr::InList(InList { expr: Box::new(same(*expr)?), list, negated }))
         }
         Expr::Between(Between { expr, negated, low, high })
-            if real_among(&expr, &[(*low).clone(), (*high).clone()], schema) =>
+            if floats_among(&expr, &[(*low).clone(), (*high).clone()], schema) =>
         {
-            let double =
-                |one: Expr| Box::new(datafusion::logical_expr::cast(one, DataType::Float64));
-            let (expr, low, high) = (double(*expr), double(*low), double(*high));
+            let double = |one: Expr| double(one, schema).map(Box::new);
+            let (expr, low, high) = (double(*expr)?, double(*low)?, double(*high)?);
             Transformed::yes(Expr::Between(Between { expr, negated, low, high }))
         }
         Expr::InSubquery(InSubquery { expr, mut subquery, negated }) if keyed(kind(&expr)) => {
@@ -275,6 +285,27 @@ fn rewrite_expr(expr: Expr, schema: &DFSchema, env: FormatEnv) -> DfResult<Trans
             subquery.subquery = Arc::new(keys);
             let expr = Box::new(order_key(*expr, &ty));
             Transformed::yes(Expr::InSubquery(InSubquery { expr, subquery, negated }))
+        }
+        Expr::InSubquery(InSubquery { mut expr, mut subquery, negated }) => {
+            let changed = without_blanks(&mut expr, &mut subquery, schema, env)?;
+            let new = Expr::InSubquery(InSubquery { expr, subquery, negated });
+            Transformed::new_transformed(new, changed)
+        }
+        Expr::SetComparison(SetComparison { mut expr, mut subquery, op, quantifier }) => {
+            let changed = without_blanks(&mut expr, &mut subquery, schema, env)?;
+            let new = Expr::SetComparison(SetComparison { expr, subquery, op, quantifier });
+            Transformed::new_transformed(new, changed)
+        }
+        Expr::BinaryExpr(BinaryExpr { left, op, right })
+            if matches!(op, Operator::IsDistinctFrom | Operator::IsNotDistinctFrom)
+                && is_padded(&left, schema) != is_padded(&right, schema) =>
+        {
+            let (left, right) = if is_padded(&left, schema) {
+                (left, Box::new(beside_char(*right, schema, env)))
+            } else {
+                (Box::new(beside_char(*left, schema, env)), right)
+            };
+            Transformed::yes(Expr::BinaryExpr(BinaryExpr { left, op, right }))
         }
         Expr::BinaryExpr(BinaryExpr { left, op, right })
             if matches!(op, Operator::IsDistinctFrom | Operator::IsNotDistinctFrom)
@@ -361,6 +392,39 @@ fn rewrite_expr(expr: Expr, schema: &DFSchema, env: FormatEnv) -> DfResult<Trans
         }
         other => Transformed::no(other),
     })
+}
+
+/// A value and the column of a subquery that it is looked for in, where one of them is of char(n);
+/// whether there was something to change.
+fn without_blanks(
+    value: &mut Expr,
+    subquery: &mut Subquery,
+    schema: &DFSchema,
+    env: FormatEnv,
+) -> DfResult<bool> {
+    let inner = subquery.subquery.schema().clone();
+    let Some(column) = inner.columns().into_iter().next().map(Expr::Column) else {
+        return Ok(false);
+    };
+    match (is_padded(value, schema), is_padded(&column, &inner)) {
+        (false, true) => {
+            let new = beside_char(value.clone(), schema, env);
+            let changed = new != *value;
+            *value = new;
+            Ok(changed)
+        }
+        (true, false) => {
+            let new = beside_char(column.clone(), &inner, env);
+            if new == column {
+                return Ok(false);
+            }
+            let plan = subquery.subquery.as_ref().clone();
+            let plan = LogicalPlanBuilder::from(plan).project(vec![new])?.build()?;
+            subquery.subquery = Arc::new(plan);
+            Ok(true)
+        }
+        _ => Ok(false),
+    }
 }
 
 /// The results of a CASE: untyped literals take the others' type.

@@ -459,7 +459,7 @@ pub(crate) fn projected(
     let rows = futures::stream::try_unfold(rows, |mut rows| async move {
         Ok(rows.next().await?.map(|batch| (batch, rows)))
     });
-    Box::pin(RecordBatchStreamAdapter::new(of_rows, rows))
+    env::boxed!(RecordBatchStreamAdapter::new(of_rows, rows))
 }
 
 impl Projected {

@@ -11,7 +11,11 @@ use crate::error::{PgError, Result};
 use crate::estimate::TableSize;
 use crate::expr_planner::PgExprPlanner;
 use crate::extremes::IndexExtremes;
-use crate::functions::{RowFunction, Typed, builtin_functions, cast_of, missing, typed_functions};
+use crate::fixed::{ViewName, add_views};
+use crate::functions::{
+    RowFunction, Typed, builtin_functions, cast_name, cast_of, is_for_one_plan, missing,
+    typed_functions,
+};
 use crate::interruptible::{self, Planning};
 use crate::known::with_parameter_types;
 use crate::memory::{Pga, StatementMemory};
@@ -61,7 +65,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub enum Relation {
     Table(Arc<TableDef>),
-    /// Rows made when the statement was bound: a catalog or `v$` view.
+    /// A catalog or `v$` view, or rows made when the statement was bound.
     Rows(Arc<dyn TableProvider>),
     /// A view as the dictionary has it; what it shows is put in its place before planning.
     View(Arc<TableDef>),
@@ -161,6 +165,10 @@ pub struct PlannedQuery {
     pub reusable: bool,
     /// The time zone it was made for.
     pub zone_name: Arc<str>,
+    /// Views whose rows each execution brings, in [`ExecState::views`].
+    pub views: Vec<ViewName>,
+    /// Whether it knows what was true when it was made, and serves no other execution.
+    pub once: bool,
 }
 
 /// The planner of one instance.
@@ -209,7 +217,9 @@ impl Planner {
             .with_optimizer_rule(Arc::new(IndexExtremes))
             .with_physical_optimizer_rules(physical_rules());
         let state = builder.build();
-        let rules = interruptible::with_checks(&state.optimizer().rules);
+        let rules = crate::literals::with_plain_literals(state.optimizer().rules.clone());
+        let rules = crate::held_filters::with_held_filters(rules);
+        let rules = interruptible::with_checks(&rules);
         let builder = SessionStateBuilder::new_from_existing(state).with_optimizer_rules(rules);
         let mut state = builder.build();
         crate::known::keep_known(&mut state)?;
@@ -279,8 +289,12 @@ impl Planner {
     ) -> Result<PlannedQuery> {
         let _planning = Planning::of(tables.ctx.as_ref(), self.pga.result_bytes());
         let raw = self.raw_plan(statement, tables, params)?;
+        // Of the optimised plan some are in nodes of ours.
+        let mut views = Vec::new();
+        add_views(&raw, &mut views)?;
         interruptible::check()?;
         let raw = object_names::in_result(raw, tables)?;
+        let once = is_for_once(&raw)?;
         let raw = crate::row_calls::with_calls(raw)?;
         let params = param_types(&raw, params)?;
         let raw = if params.is_empty() { crate::limits::with_amounts(raw)? } else { raw };
@@ -292,7 +306,7 @@ impl Planner {
         let columns = result_columns(&raw, &plan);
         let reusable = !has_parameters(&plan)?;
         let zone_name = tables.zone_name.clone();
-        Ok(PlannedQuery { plan, columns, params, reusable, zone_name })
+        Ok(PlannedQuery { plan, columns, params, reusable, zone_name, views, once })
     }
 
     /// The optimised plan of a query without parameters, with its columns.
@@ -346,6 +360,7 @@ impl Planner {
         let raw = crate::ties::with_ties(raw, tables.env)?;
         let raw = crate::frames::with_frames(raw, tables.env)?;
         let raw = crate::windows::with_any_order(with_order_keys(raw, tables.env)?)?;
+        let raw = crate::sure_rows::with_known(raw)?;
         let raw = crate::recursive::with_nullable_subqueries(raw)?;
         let raw = crate::not_in::with_nulls(raw)?;
         Ok(crate::recursive::with_plain_recursion(raw)?)
@@ -385,6 +400,15 @@ impl Planner {
             .map(|(value, ty)| scalar_value_of(value, *ty))
             .collect();
         Ok(crate::limits::with_amounts(query.plan.clone().with_param_values(scalars)?)?)
+    }
+
+    /// The plan of a query whose parameters have no values: to be looked at, never to be run.
+    ///
+    /// # Errors
+    /// DataFusion's.
+    pub fn without_values(&self, query: &PlannedQuery) -> Result<LogicalPlan> {
+        let plan = crate::unbound::without_values(query.plan.clone(), &query.params)?;
+        Ok(crate::limits::with_amounts(plan)?)
     }
 
     /// # Errors
@@ -485,9 +509,34 @@ pub fn readers(batch: &RecordBatch) -> Result<Vec<ColumnReader>> {
     batch.columns().iter().zip(fields).map(|(a, f)| ColumnReader::new(a, f)).collect()
 }
 
+/// How often each parameter stands elsewhere than beside a value of char(n). One that never does is
+/// of that type, for clients and for a plan that is made without the library.
+fn not_beside_char(plan: &LogicalPlan) -> Result<HashMap<String, i64>> {
+    let cast = cast_name(ColType::new(TypeKind::Char));
+    let mut elsewhere: HashMap<String, i64> = HashMap::new();
+    plan.apply_with_subqueries(|node| {
+        node.apply_expressions(|expr| {
+            expr.apply(|part| {
+                match part {
+                    Expr::Placeholder(one) => *elsewhere.entry(one.id.clone()).or_default() += 1,
+                    Expr::ScalarFunction(call) if call.name() == cast => {
+                        if let [Expr::Placeholder(one)] = &call.args[..] {
+                            *elsewhere.entry(one.id.clone()).or_default() -= 1;
+                        }
+                    }
+                    _ => {}
+                }
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })
+    })?;
+    Ok(elsewhere)
+}
+
 /// Types of the parameters: as declared, else as DataFusion infers them, else text.
 fn param_types(plan: &LogicalPlan, declared: &[Option<ColType>]) -> Result<Vec<ColType>> {
     let inferred = plan.get_parameter_fields()?;
+    let elsewhere = if inferred.is_empty() { HashMap::new() } else { not_beside_char(plan)? };
     let mut types: Vec<Option<ColType>> = declared.to_vec();
     for (name, field) in inferred {
         let number: usize = name
@@ -501,23 +550,39 @@ fn param_types(plan: &LogicalPlan, declared: &[Option<ColType>]) -> Result<Vec<C
         let slot = &mut types[number - 1];
         if slot.is_none() {
             *slot = field.and_then(|f| col_type_of(f.data_type()));
+            if slot.is_some_and(|ty| ty.kind.is_text()) && elsewhere.get(&name) == Some(&0) {
+                *slot = Some(ColType::new(TypeKind::Char));
+            }
         }
     }
     Ok(types.into_iter().map(|ty| ty.unwrap_or(ColType::new(TypeKind::Text))).collect())
 }
 
+/// Whether a plan calls functions that know what was true when it was made.
+fn is_for_once(plan: &LogicalPlan) -> Result<bool> {
+    has_part(plan, |_, part| match part {
+        Expr::ScalarFunction(call) => is_for_one_plan(&call.func),
+        _ => false,
+    })
+}
+
 /// Whether parameters occur anywhere but in the filters that scans evaluate.
 pub(crate) fn has_parameters(plan: &LogicalPlan) -> Result<bool> {
+    has_part(plan, |node, part| {
+        !matches!(node, LogicalPlan::TableScan(_)) && matches!(part, Expr::Placeholder(_))
+    })
+}
+
+/// Whether one of these is a part of an expression of a plan, or of a subquery in it.
+fn has_part(plan: &LogicalPlan, is_one: impl Fn(&LogicalPlan, &Expr) -> bool) -> Result<bool> {
     let mut found = false;
     plan.apply_with_subqueries(|node| {
-        if !matches!(node, LogicalPlan::TableScan(_)) {
-            node.apply_expressions(|expr| {
-                expr.apply(|part| {
-                    found |= matches!(part, Expr::Placeholder(_));
-                    Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
-                })
-            })?;
-        }
+        node.apply_expressions(|expr| {
+            expr.apply(|part| {
+                found |= is_one(node, part);
+                Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+            })
+        })?;
         Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
     })?;
     Ok(found)

@@ -10,7 +10,7 @@ use crate::arrow_rows::{ColumnReader, arrow_interval, interval_of, single_column
 use crate::cast::CastMode;
 use crate::datetime::{day_of_plan, plan_day, plan_us, us_of_plan};
 use crate::functions::by_row::planned;
-use crate::functions::{RowCall, arithmetic_of, is_negation, numeric_of};
+use crate::functions::{RowCall, arithmetic_of, cast_name, is_negation, numeric_of};
 use crate::key_exprs::Computed;
 use crate::scalar::{CmpOp, Scalar, common_number};
 use crate::types::{NUMERIC_PRECISION, col_type_of, enum_of_zone};
@@ -126,6 +126,16 @@ fn convert(expr: &Expr, columns: &Columns<'_>) -> Option<Typed> {
         Expr::ScalarFunction(call) if is_negation(call.name()) => {
             negative(call.args.first()?, columns)
         }
+        // What the plan takes the blanks at the end off, beside a value of char(n).
+        Expr::ScalarFunction(call) if call.name() == cast_name(ColType::new(TypeKind::Char)) => {
+            let inner = convert(call.args.first()?, columns)?;
+            let ty = ColType::new(TypeKind::Char);
+            if inner.kind.is_some_and(|kind| !kind.is_text()) {
+                return None;
+            }
+            let scalar = Scalar::Cast(Box::new(inner.scalar), ty, CastMode::Explicit);
+            Some(Typed { scalar, kind: Some(TypeKind::Char) })
+        }
         Expr::ScalarFunction(call) => {
             let [left, right] = &call.args[..] else { return known_call(call, columns) };
             let sides = || Some((convert(left, columns)?, convert(right, columns)?));
@@ -156,13 +166,6 @@ fn kind_of_null(expr: &Expr) -> Option<TypeKind> {
         }
         _ => None,
     }
-}
-
-/// Whether a comparison with the value of a call is the planner's: blanks at the end of a `char`
-/// count beside texts there.
-fn is_call_beside_char(call: &Typed, other: &Typed) -> bool {
-    other.kind == Some(TypeKind::Char)
-        && matches!(call.scalar, Scalar::Planned(..) | Scalar::Call(..))
 }
 
 /// A function of what is the same for all rows, such as `now() - interval '1 hour'`: what a column
@@ -300,11 +303,8 @@ fn either((left, right): (Scalar, Scalar)) -> Scalar {
 fn compare(op: CmpOp, left: &Expr, right: &Expr, columns: &Columns<'_>) -> Option<Scalar> {
     let (left, right) = (unwidened(left, columns), unwidened(right, columns));
     let (left, right) = (convert(left, columns)?, convert(right, columns)?);
-    if is_call_beside_char(&left, &right) || is_call_beside_char(&right, &left) {
-        return None;
-    }
     comparable(left.kind, right.kind).then(|| {
-        let (left, right) = (trimmed(&left, &right), trimmed(&right, &left));
+        let (left, right) = (left.scalar, right.scalar);
         let by_day = by_day(op, &left, &right, columns)
             .or_else(|| by_day(op.flipped(), &right, &left, columns));
         by_day.unwrap_or_else(|| Scalar::compare(op, left, right))
@@ -374,16 +374,6 @@ fn unwidened<'a>(expr: &'a Expr, columns: &Columns<'_>) -> &'a Expr {
     match (from, to) {
         (Some(from), Some(to)) if from <= to => &cast.expr,
         _ => expr,
-    }
-}
-
-/// Blanks at the end mean nothing beside a char column, whose own are not stored.
-fn trimmed(this: &Typed, other: &Typed) -> Scalar {
-    if other.kind == Some(TypeKind::Char) && this.kind != Some(TypeKind::Char) {
-        let ty = ColType::new(TypeKind::Char);
-        Scalar::Cast(Box::new(this.scalar.clone()), ty, CastMode::Explicit)
-    } else {
-        this.scalar.clone()
     }
 }
 

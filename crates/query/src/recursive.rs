@@ -69,7 +69,7 @@ pub(crate) fn with_nullable_subqueries(plan: LogicalPlan) -> DfResult<LogicalPla
                 let never_null = query.subquery.schema().fields().iter().any(|f| !f.is_nullable());
                 // One that is correlated becomes an outer join.
                 let alone = query.outer_ref_columns.is_empty();
-                if !never_null || !alone || has_a_row(&query.subquery) {
+                if !never_null || !alone || crate::sure_rows::has_a_row(&query.subquery) {
                     return Ok(Transformed::no(Expr::ScalarSubquery(query)));
                 }
                 query.subquery = plain_columns(&query.subquery)?;
@@ -86,17 +86,6 @@ pub(crate) fn with_nullable_subqueries(plan: LogicalPlan) -> DfResult<LogicalPla
         return Ok(again.data);
     }
     Ok(rewritten.data)
-}
-
-/// Whether the query has a row for certain: an aggregate over all rows.
-fn has_a_row(plan: &LogicalPlan) -> bool {
-    match plan {
-        LogicalPlan::Projection(projection) => has_a_row(&projection.input),
-        LogicalPlan::SubqueryAlias(alias) => has_a_row(&alias.input),
-        LogicalPlan::Aggregate(aggregate) => aggregate.group_expr.is_empty(),
-        LogicalPlan::EmptyRelation(empty) => empty.produce_one_row,
-        _ => false,
-    }
 }
 
 /// The plan with plain columns in its recursive queries.

@@ -614,7 +614,7 @@ impl ExecutionPlan for CallsExec {
             let (to, calls, schema) = (to.clone(), calls.clone(), schema.clone());
             async move { Ok(with_results(&to, &calls, schema, &batch?).await?) }
         });
-        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema.clone(), stream)))
+        Ok(env::boxed!(RecordBatchStreamAdapter::new(self.schema.clone(), stream)))
     }
 }
 

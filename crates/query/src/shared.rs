@@ -240,7 +240,7 @@ impl ExecutionPlan for SharedExec {
                 state.shared.0.lock().entry(self.number).or_insert(rows).clone()
             }
         };
-        Ok(Box::pin(Reader { rows, at: 0, schema: self.input.schema() }))
+        Ok(env::boxed!(Reader { rows, at: 0, schema: self.input.schema() }))
     }
 }
 

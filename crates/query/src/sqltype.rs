@@ -201,6 +201,7 @@ fn custom_type(name: &ObjectName, modifiers: &[String]) -> Result<Option<ColType
             let length = digits.parse().map_err(|_| PgError::syntax("invalid type modifier"))?;
             return limited(TypeKind::Varchar, length).map(Some);
         }
+        "refcursor" | "sys_refcursor" => return Ok(Some(ColType::REF_CURSOR)),
         "bpchar" => TypeKind::Char,
         "text" | "clob" | "nclob" | "long" | "name" | "char" | "regproc" | "unknown"
         | "cstring" => TypeKind::Text,

@@ -1,6 +1,7 @@
 //! What one execution of a plan works with. Plans are shared; this is not.
 
 use crate::error::{PgError, Result};
+use crate::fixed::ViewRows;
 use crate::join_keys::JoinKeys;
 use crate::row_calls::RowCalls;
 use crate::shared::SharedRows;
@@ -28,6 +29,8 @@ pub struct ExecState {
     pub target: Option<Override>,
     /// Rows that parts of the statement have given so far.
     pub given: Arc<Vec<RecordBatch>>,
+    /// The views that the statement has read.
+    pub views: Arc<ViewRows>,
     /// What its joins have told its scans.
     pub keys: JoinKeys,
     /// Whether tasks of the instance may help: it only reads, and to its end.
@@ -55,6 +58,7 @@ impl ExecState {
             env: self.env,
             target: None,
             given: self.given.clone(),
+            views: self.views.clone(),
             keys: JoinKeys::default(),
             parallel: self.parallel,
             shared: SharedRows::default(),

@@ -88,6 +88,14 @@ impl AggregateUDFImpl for Statistic {
         })
     }
 
+    fn default_value(&self, ty: &DataType) -> DfResult<ScalarValue> {
+        // Of no rows: what the library puts where it has joined with groups and found none.
+        match self.name {
+            "regr_count" => Ok(ScalarValue::Int64(Some(0))),
+            _ => ScalarValue::try_from(ty),
+        }
+    }
+
     fn accumulator(&self, args: AccumulatorArgs) -> DfResult<Box<dyn Accumulator>> {
         let fields: Vec<Field> = args.expr_fields.iter().map(|f| f.as_ref().clone()).collect();
         let (name, scale) = (self.name, scale_of(fields.first()));

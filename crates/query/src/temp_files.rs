@@ -136,7 +136,7 @@ impl SpillFile for TempFile {
             let next = offset_bytes + piece.len() as u64;
             Ok((!piece.is_empty()).then(|| (Bytes::from(piece), (file, next))))
         });
-        Ok(Box::pin(stream))
+        Ok(env::boxed!(stream))
     }
 
     fn open_writer(&self) -> DfResult<Box<dyn SpillWriter>> {

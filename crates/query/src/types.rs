@@ -36,6 +36,7 @@ pub mod oid {
     pub const TIMESTAMPTZ: u32 = 1184;
     pub const INTERVAL: u32 = 1186;
     pub const NUMERIC: u32 = 1700;
+    pub const REFCURSOR: u32 = 1790;
     pub const CHAR_ARRAY: u32 = 1002;
     pub const NAME_ARRAY: u32 = 1003;
     pub const INT2_ARRAY: u32 = 1005;
@@ -121,6 +122,7 @@ impl PgType {
             TypeKind::Float4 => oid::FLOAT4,
             TypeKind::Float8 => oid::FLOAT8,
             TypeKind::Numeric => oid::NUMERIC,
+            TypeKind::Text if ty.is_ref_cursor() => return PgType::new(oid::REFCURSOR),
             TypeKind::Text => oid::TEXT,
             TypeKind::Varchar => oid::VARCHAR,
             TypeKind::Char => oid::BPCHAR,
@@ -450,6 +452,7 @@ pub fn col_type_of_oid(oid: u32) -> Option<ColType> {
         oid::FLOAT8 => TypeKind::Float8,
         oid::NUMERIC => TypeKind::Numeric,
         oid::TEXT | oid::NAME | oid::CHAR => TypeKind::Text,
+        oid::REFCURSOR => return Some(ColType::REF_CURSOR),
         oid::VARCHAR => TypeKind::Varchar,
         oid::BPCHAR => TypeKind::Char,
         oid::BYTEA => TypeKind::Bytea,

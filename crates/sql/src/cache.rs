@@ -178,6 +178,7 @@ mod tests {
             hidden: Vec::new(),
             columns: Vec::new(),
             returns_rows: false,
+            views: Vec::new(),
             once: false,
             measured: false,
             hash: OnceLock::new(),

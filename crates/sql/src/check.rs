@@ -250,7 +250,7 @@ impl Session {
         let mut params = Params::new(Vec::new(), 0);
         // Over a definition of its own: one that holds its plan would hold itself.
         let own = Arc::new((**table).clone());
-        let planned = Box::pin(self.plan_returning(&items, &own, &table.name, &mut params));
+        let planned = env::boxed!(self.plan_returning(&items, &own, &table.name, &mut params));
         let (exprs, shown) = planned.await?;
         Ok((Bound { exprs, calls: params.hidden }, shown))
     }
@@ -405,7 +405,7 @@ impl Session {
         is_new: bool,
     ) -> Result<()> {
         if has_generated(table) {
-            Box::pin(self.fill_generated(table, row)).await?;
+            env::boxed!(self.fill_generated(table, row)).await?;
         }
         match (table.checks.is_empty(), is_new) {
             (true, _) => Ok(()),
@@ -460,7 +460,7 @@ impl Session {
 
     /// 23514 if the row, as it would be written, breaks a condition of its table.
     async fn check_row(&mut self, table: &Arc<TableDef>, row: &[u8]) -> Result<()> {
-        let Some(at) = Box::pin(self.broken_check(table, row, true)).await? else {
+        let Some(at) = env::boxed!(self.broken_check(table, row, true)).await? else {
             return Ok(());
         };
         let (name, relation) = (&table.checks[at].name, &table.name);
@@ -491,7 +491,7 @@ impl Session {
 
     /// 23514 if a row from before, as a change of its table would write it, breaks a condition.
     async fn check_old_row(&mut self, table: &Arc<TableDef>, row: &[u8]) -> Result<()> {
-        match Box::pin(self.broken_check(table, row, false)).await? {
+        match env::boxed!(self.broken_check(table, row, false)).await? {
             Some(at) => Err(broken_by_some_row(table, at)),
             None => Ok(()),
         }

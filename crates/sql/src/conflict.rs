@@ -24,6 +24,7 @@ use kernel::row::{Datum, RowTypes, RowView, Value, encode_row};
 use kernel::table::{self, Change};
 use kernel::txn::{Isolation, Snapshot};
 use query::cast::{CastMode, cast};
+use query::planner::PlannedQuery;
 use query::scalar::EvalContext;
 use query::{Relation, Scalar};
 use std::collections::BTreeSet;
@@ -42,12 +43,17 @@ pub(crate) struct OnConflict {
 }
 
 impl OnConflict {
-    /// The time zone that its query was made for.
-    pub(crate) fn zone_name(&self) -> Option<&str> {
+    /// The query that gives the new values, if one does.
+    pub(crate) fn query(&self) -> Option<&PlannedQuery> {
         match self.update.as_ref().map(|update| &update.values) {
-            Some(NewValues::Query(plan)) => Some(&plan.query.zone_name),
+            Some(NewValues::Query(plan)) => Some(&plan.query),
             _ => None,
         }
+    }
+
+    /// The time zone that its query was made for.
+    pub(crate) fn zone_name(&self) -> Option<&str> {
+        self.query().map(|query| &*query.zone_name)
     }
 }
 

@@ -78,7 +78,7 @@ impl Session {
         self.check_columns(&table, Privileges::INSERT, &columns).await?;
         format.choose(&names_of(&table, &columns), Some(&table))?;
         let filter = match filter {
-            Some(condition) => Some(Box::pin(self.row_filter(&table, condition)).await?),
+            Some(condition) => Some(env::boxed!(self.row_filter(&table, condition)).await?),
             None => None,
         };
         let mut defaults = Vec::new();
@@ -279,7 +279,7 @@ impl Session {
         let datums: Vec<Datum<'_>> = values.iter().map(Value::as_datum).collect();
         if let Some(filter) = &copy.filter {
             let row = table.encode(&datums);
-            if !Box::pin(self.passes(table, filter, &row)).await? {
+            if !env::boxed!(self.passes(table, filter, &row)).await? {
                 return Ok(());
             }
         }
@@ -434,8 +434,10 @@ impl Session {
         };
         let rows = match &plan.kind {
             Kind::Query(query) if query.lock.is_none() => {
-                let state = self.exec_state(params).await?;
-                let mut stream = self.open_query(query, state).await?;
+                let outer = self.read_views(&plan).await?;
+                let state = self.exec_state(params).await;
+                self.views = outer;
+                let mut stream = self.open_query(query, state?).await?;
                 let mut rows = 0;
                 while let Some(batch) = self.next_batch(&mut stream).await {
                     let batch = batch?;

@@ -87,8 +87,21 @@ impl Session {
         found
     }
 
-    /// A statement has been parsed, its plan found or made.
+    /// A call has parsed a statement, its plan found or made.
     pub(crate) fn note_parse<'p>(
+        &mut self,
+        plan: &'p Plan,
+        text: &str,
+        declared: &[u32],
+        counted: Counted,
+    ) -> Option<&'p SharedCursor> {
+        let cursor = self.note_counted(plan, text, declared, counted)?;
+        self.ctx.count_parse(cursor);
+        Some(cursor)
+    }
+
+    /// What a plan is counted under; `None`: it is part of what runs it.
+    pub(crate) fn note_counted<'p>(
         &mut self,
         plan: &'p Plan,
         text: &str,
@@ -98,9 +111,7 @@ impl Session {
         if !is_counted(plan, counted) {
             return None;
         }
-        let cursor = plan.cursor.get_or_init(|| self.cursor_of(text, declared));
-        self.ctx.count_parse(cursor);
-        Some(cursor)
+        Some(plan.cursor.get_or_init(|| self.cursor_of(text, declared)))
     }
 
     /// A call on a statement begins. `None`: it is counted as part of what runs it.

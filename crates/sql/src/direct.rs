@@ -556,7 +556,7 @@ fn keeps_value(from: TypeKind, to: TypeKind) -> bool {
     let whole = |kind| matches!(kind, TypeKind::Int2 | TypeKind::Int4 | TypeKind::Int8);
     from == to
         || whole(from) && (whole(to) || to == TypeKind::Numeric)
-        || from.is_text() && to.is_text()
+        || from.is_text() && to.is_text() && to != TypeKind::Char
 }
 
 fn equal_to(condition: &Scalar, column: usize) -> Option<&Scalar> {

@@ -222,21 +222,21 @@ impl Session {
             }
             Direct::Update { row, set, returning } => {
                 self.check_writable("UPDATE")?;
-                let count = Box::pin(self.direct_update(row, set, params, &env)).await?;
+                let count = env::boxed!(self.direct_update(row, set, params, &env)).await?;
                 self.note_rows(&row.table, count);
                 self.return_row(&row.table, returning.as_deref(), count, params, encoder, sink)?;
                 Ok(format!("UPDATE {count}"))
             }
             Direct::Delete { row, returning } => {
                 self.check_writable("DELETE")?;
-                let count = Box::pin(self.direct_delete(row, params, &env)).await?;
+                let count = env::boxed!(self.direct_delete(row, params, &env)).await?;
                 self.note_rows(&row.table, count);
                 self.return_row(&row.table, returning.as_deref(), count, params, encoder, sink)?;
                 Ok(format!("DELETE {count}"))
             }
             Direct::Insert { .. } => {
                 self.check_writable("INSERT")?;
-                Box::pin(self.direct_insert(direct, params, encoder, sink)).await
+                env::boxed!(self.direct_insert(direct, params, encoder, sink)).await
             }
         }
     }
@@ -333,7 +333,7 @@ impl Session {
             part => {
                 let part = part.as_ref();
                 let found = store::unique_lookup(ctx, table, index, key, snapshot, row, part);
-                Box::pin(found).await?
+                env::boxed!(found).await?
             }
         };
         let Some(rowid) = found else { return Ok(None) };
@@ -515,6 +515,7 @@ impl Session {
             env: self.format_env(),
             target: Some(Override { rows }),
             given: self.given(),
+            views: self.views.clone(),
             keys: JoinKeys::default(),
             shared: SharedRows::default(),
             parallel: false,
@@ -540,6 +541,7 @@ impl Session {
             env: self.format_env(),
             target: None,
             given: self.given(),
+            views: self.views.clone(),
             keys: JoinKeys::default(),
             shared: SharedRows::default(),
             parallel: false,

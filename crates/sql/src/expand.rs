@@ -42,17 +42,17 @@ impl Session {
         let weight = self.view_weight + crate::depth::weigh_text(&own.text)?;
         crate::depth::check_views(weight)?;
         let mut settled = Ast::Query(Box::new(crate::ddl::query_of(own)?));
-        if let Some(with_records) = Box::pin(self.settle_records(&settled)).await? {
+        if let Some(with_records) = env::boxed!(self.settle_records(&settled)).await? {
             settled = with_records;
         }
-        let named = Box::pin(self.settle_types(&mut settled)).await?;
+        let named = env::boxed!(self.settle_types(&mut settled)).await?;
         let mut named: Vec<(ObjId, u64)> = named.into_iter().collect();
-        if let Some((called, tables)) = Box::pin(self.settle_routines(&settled, true)).await? {
+        if let Some((called, tables)) = env::boxed!(self.settle_routines(&settled, true)).await? {
             params.routines = Some(self.routines().await?);
             settled = called;
             named.extend(tables);
         }
-        if let Some(with_rows) = Box::pin(self.settle_rows(&settled)).await? {
+        if let Some(with_rows) = env::boxed!(self.settle_rows(&settled)).await? {
             settled = with_rows;
         }
         let Ast::Query(mut query) = settled else {

@@ -167,7 +167,7 @@ impl Session {
         if !txn.handle.has_put_off() {
             return Ok(());
         }
-        Box::pin(self.settle_pending(all)).await
+        env::boxed!(self.settle_pending(all)).await
     }
 
     async fn settle_pending(&mut self, all: bool) -> Result<()> {

@@ -120,7 +120,7 @@ impl Session {
             if let Some(clause) = conflict {
                 let mut row = std::mem::take(&mut self.row);
                 let done =
-                    Box::pin(self.upsert(table, clause, params, &mut row, &mut written)).await;
+                    env::boxed!(self.upsert(table, clause, params, &mut row, &mut written)).await;
                 self.row = row;
                 if done?.is_none() {
                     continue;
@@ -214,7 +214,7 @@ impl Session {
                 made?;
                 let given = &state.params;
                 let done = self.upsert(table, clause, given, &mut row, &mut written);
-                let Some(rowid) = Box::pin(done).await? else { continue };
+                let Some(rowid) = env::boxed!(done).await? else { continue };
                 count += 1;
                 if plan.returning.is_some() {
                     let copy = row.clone();

@@ -392,6 +392,7 @@ impl Session {
             env: self.format_env(),
             target: None,
             given: self.given(),
+            views: self.views.clone(),
             keys: JoinKeys::default(),
             shared: SharedRows::default(),
             parallel: false,

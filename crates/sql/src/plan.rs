@@ -1,11 +1,12 @@
 //! Statements ready to run: what the plan cache holds.
 //!
-//! What it promises: a plan holds no value, no snapshot and no session; it is valid while the
-//! versions of the tables it names
-//! are current. Two sessions may run one plan at the same time.
+//! What it promises: a plan that is kept holds no value, no snapshot, no row of a view and no
+//! session; it is valid while the versions of the tables it names are current. Two sessions may run
+//! one plan at the same time.
 
 use crate::bind::HiddenCall;
 use crate::parse::{Own, Statement};
+use crate::returning::Returning;
 use block::ObjId;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::sql::sqlparser::ast::Statement as Ast;
@@ -17,7 +18,7 @@ use observe::SharedCursor;
 use parking_lot::Mutex;
 use query::brief::Brief;
 use query::planner::PlannedQuery;
-use query::{Calculation, PgColumn, Scalar};
+use query::{Calculation, PgColumn, Scalar, ViewName};
 use std::sync::{Arc, OnceLock};
 use tokio::sync::OnceCell;
 
@@ -40,11 +41,17 @@ pub struct Prepared {
 
 /// The plan of a prepared statement whose own is out of date, and what of the session it depends
 /// on: a statement that is prepared once and executed for weeks is planned anew once for each
-/// change, not for each execution.
+/// change, not for each execution. Of a statement that is planned for each execution: the plan of
+/// the next one, if that has been made.
 #[derive(Default)]
 pub(crate) struct Renewed(Mutex<Option<(Arc<str>, Arc<Plan>)>>);
 
 impl Renewed {
+    /// Lets go of it: a plan for one execution is run once.
+    pub(crate) fn take(&self) -> Option<(Arc<str>, Arc<Plan>)> {
+        self.0.lock().take()
+    }
+
     pub(crate) fn get(&self) -> Option<(Arc<str>, Arc<Plan>)> {
         self.0.lock().clone()
     }
@@ -95,7 +102,10 @@ pub(crate) struct Plan {
     pub(crate) hidden: Vec<HiddenCall>,
     pub(crate) columns: Vec<PgColumn>,
     pub(crate) returns_rows: bool,
-    /// Whether it must be made anew for each execution: it holds rows of views.
+    /// Views whose rows each execution reads.
+    pub(crate) views: Vec<ViewName>,
+    /// Whether it must be made anew for each execution: it holds what is true now, like functions
+    /// that look into the catalog.
     pub(crate) once: bool,
     /// Whether it asks for being measured step by step in all executions.
     pub(crate) measured: bool,
@@ -114,6 +124,11 @@ impl observe::Counted for Plan {
 }
 
 impl Plan {
+    /// Whether one of its views would not be meant if there were a table of that name.
+    pub(crate) fn may_be_hidden(&self) -> bool {
+        self.views.iter().any(|view| view.may_be_hidden)
+    }
+
     /// Whether it may see or lock something of the database.
     pub(crate) fn may_see(&self) -> bool {
         let Kind::Utility(ast) = &self.kind else { return true };
@@ -134,6 +149,35 @@ impl Plan {
 }
 
 impl Kind {
+    /// Goes through all queries that it is made of.
+    pub(crate) fn each_query(&self, see: &mut dyn FnMut(&PlannedQuery)) {
+        match self {
+            Kind::Query(plan) => see(&plan.query),
+            Kind::Modify(plan) => {
+                see(&plan.query.query);
+                plan.returning.iter().filter_map(Returning::query).for_each(see);
+            }
+            Kind::InsertSelect(plan) => {
+                see(&plan.query.query);
+                plan.conflict.iter().filter_map(|conflict| conflict.query()).for_each(&mut *see);
+                plan.returning.iter().filter_map(Returning::query).for_each(see);
+            }
+            Kind::Merge(plan) => see(&plan.query.query),
+            Kind::With(plan) => plan.kinds().for_each(|kind| kind.each_query(see)),
+            Kind::Call(call) => call.args.each_query(see),
+            Kind::Direct(direct) => {
+                if let Direct::Insert { conflict: Some(conflict), .. } = &**direct {
+                    conflict.query().into_iter().for_each(see);
+                }
+            }
+            Kind::Empty
+            | Kind::Utility(_)
+            | Kind::Own(_)
+            | Kind::Explain { .. }
+            | Kind::ExplainPlan { .. } => {}
+        }
+    }
+
     /// Types of the parameters as the query behind it knows them.
     pub(crate) fn param_types(&self) -> Option<Vec<ColType>> {
         match self {
@@ -166,10 +210,11 @@ pub(crate) enum Kind {
         options: crate::utility::ExplainOptions,
         statement: Box<Statement>,
     },
-    /// `EXPLAIN PLAN`, with what the plan is to be known by.
+    /// `EXPLAIN PLAN`, with what the plan is to be known by, and the names of the parameters.
     ExplainPlan {
         id: Option<String>,
         statement: Box<Statement>,
+        binds: Vec<String>,
     },
 }
 
@@ -313,7 +358,7 @@ pub(crate) struct ModifyPlan {
     pub(crate) query: QueryPlan,
     /// Columns that get new values; `None` for DELETE.
     pub(crate) set: Option<Vec<usize>>,
-    pub(crate) returning: Option<crate::returning::Returning>,
+    pub(crate) returning: Option<Returning>,
     /// Parameters of RETURNING that hold what the target's row was joined with: position, and the
     /// column of the query that gives it.
     pub(crate) beside: Vec<(usize, usize)>,
@@ -328,7 +373,7 @@ pub(crate) struct InsertSelect {
     /// Columns that get their default, with the expression and its calls for each row.
     pub(crate) defaults: Vec<(usize, RowDefault)>,
     pub(crate) conflict: Option<Box<crate::conflict::OnConflict>>,
-    pub(crate) returning: Option<crate::returning::Returning>,
+    pub(crate) returning: Option<Returning>,
 }
 
 /// A default evaluated for each row: its parameters are the calls' results.

@@ -2,6 +2,7 @@
 
 use crate::plan::QueryPlan;
 use query::Scalar;
+use query::planner::PlannedQuery;
 
 /// How returned rows are computed.
 pub(crate) enum Returning {
@@ -9,4 +10,14 @@ pub(crate) enum Returning {
     Scalars(Vec<Scalar>),
     /// A query over the target, whose scan is given the rows.
     Query(Box<QueryPlan>),
+}
+
+impl Returning {
+    /// The query, if it is one.
+    pub(crate) fn query(&self) -> Option<&PlannedQuery> {
+        match self {
+            Returning::Scalars(_) => None,
+            Returning::Query(plan) => Some(&plan.query),
+        }
+    }
 }

@@ -52,7 +52,7 @@ impl Session {
             return Ok(Value::Int8(last));
         }
         let def = self.sequence_of(args.first()).await?;
-        Box::pin(self.check_call(function, &def)).await?;
+        env::boxed!(self.check_call(function, &def)).await?;
         let value = match function {
             SessionFn::NextVal => {
                 self.check_writable("nextval()")?;

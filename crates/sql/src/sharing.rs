@@ -76,8 +76,9 @@ impl Session {
         let text = &prepared.statement.text;
         let Some(lifted) = keyed(text) else { return };
         let key = self.plan_key(lifted.text.as_str().into(), &[]);
+        // The call has parsed its own text; what is made beside that is no parse.
         if self.database.sharing.is_due(&key)
-            && self.prepare_lifted(text.clone(), &lifted).await.is_none()
+            && self.plan_lifted(text.clone(), &lifted, &key).await.is_none()
         {
             self.database.sharing.refuse(&key);
         }

@@ -36,8 +36,12 @@ pub(crate) struct WithPlan {
 impl WithPlan {
     /// The time zone that its parts were made for.
     pub(crate) fn zone_name(&self) -> Option<&str> {
-        let mut kinds = self.parts.iter().map(|part| &part.kind).chain([&self.main]);
-        kinds.find_map(Kind::zone_name)
+        self.kinds().find_map(Kind::zone_name)
+    }
+
+    /// Its parts, the main one last.
+    pub(crate) fn kinds(&self) -> impl Iterator<Item = &Kind> {
+        self.parts.iter().map(|part| &part.kind).chain([&self.main])
     }
 }
 
@@ -266,7 +270,7 @@ impl Session {
             return Ok(None);
         }
         self.parts = Parts::default();
-        let planned = Box::pin(self.plan_after_locks(statement, params)).await;
+        let planned = env::boxed!(self.plan_after_locks(statement, params)).await;
         self.parts = Parts::default();
         planned.map(Some)
     }
@@ -274,7 +278,7 @@ impl Session {
     async fn plan_after_locks(&mut self, statement: &Ast, params: &mut Params) -> Result<Planned> {
         let mut statement = statement.clone();
         let mut before = Before::default();
-        for call in Box::pin(self.take_calls(&mut statement, params)).await? {
+        for call in env::boxed!(self.take_calls(&mut statement, params)).await? {
             let rows = Some(Arc::new(GivenRows::new(before.parts.len(), &call.columns, &[])?));
             self.parts.given.push((call.name, rows.clone()));
             before.tables.extend(call.tables);
@@ -289,7 +293,7 @@ impl Session {
                 _ => queries[number].with.clone(),
             };
             let query = Query { with, ..queries[number].clone() };
-            let planned = Box::pin(self.plan_query(&query, params)).await;
+            let planned = env::boxed!(self.plan_query(&query, params)).await;
             let planned = planned.map_err(|error| match error.code {
                 "42P01" if names_outer(&error, &statement) => PgError::unsupported(
                     "FOR UPDATE in a query that names columns of the query around it",
@@ -301,6 +305,7 @@ impl Session {
                 _ => error,
             })?;
             before.tables.extend(planned.tables);
+            before.once |= planned.once;
             let mut shown = Shown::new(number, &planned.columns)?;
             shown.put_into(&mut statement);
             queries.iter_mut().for_each(|query| shown.put_into(query));
@@ -344,7 +349,7 @@ impl Session {
                     }
                     None => {
                         let query = Query { with, ..(*cte.query).clone() };
-                        Box::pin(self.plan_query(&query, params)).await?
+                        env::boxed!(self.plan_query(&query, params)).await?
                     }
                 };
                 tables.extend(planned.tables);
@@ -380,10 +385,10 @@ impl Session {
                 if let (Some(with), Some(source)) = (self.parts.with.take(), &mut insert.source) {
                     source.with = joined(&with, source.with.as_ref())?;
                 }
-                Box::pin(self.plan_insert_select(&insert, params)).await?
+                env::boxed!(self.plan_insert_select(&insert, params)).await?
             }
-            Ast::Update(update) => Box::pin(self.plan_update(update, params)).await?,
-            Ast::Delete(delete) => Box::pin(self.plan_delete(delete, params)).await?,
+            Ast::Update(update) => env::boxed!(self.plan_update(update, params)).await?,
+            Ast::Delete(delete) => env::boxed!(self.plan_delete(delete, params)).await?,
             _ => return Err(PgError::unsupported("this statement in WITH")),
         };
         // What a part found out about the parameters holds for the next; text is what is assumed.
@@ -428,16 +433,16 @@ impl Session {
                 Kind::Query(query) if query.lock.is_none() => {
                     self.rows_of_query(query, params.clone()).await?
                 }
-                Kind::Call(call) => Box::pin(self.run_call(call, params.clone(), true)).await?,
+                Kind::Call(call) => env::boxed!(self.run_call(call, params.clone(), true)).await?,
                 kind => {
                     let (encoder, rows) = self.encoder(&part.columns, &[]).into_rows();
                     let mut nowhere = Nowhere::default();
                     let params = params.clone();
                     if let Kind::Query(query) = kind {
-                        Box::pin(self.run_locking(query, params, encoder, &mut nowhere)).await?;
+                        env::boxed!(self.run_locking(query, params, encoder, &mut nowhere)).await?;
                     } else {
                         let run = self.run_changing(kind, params, encoder, &mut nowhere);
-                        Box::pin(run).await?;
+                        env::boxed!(run).await?;
                     }
                     std::mem::take(&mut *rows.lock())
                 }
@@ -458,7 +463,7 @@ impl Session {
             }
             kind => {
                 let run = self.run_changing(kind, params, encoder, sink);
-                Box::pin(run).await.map(Fetched::Complete)
+                env::boxed!(run).await.map(Fetched::Complete)
             }
         }
     }
@@ -470,7 +475,7 @@ impl Session {
         params: Vec<Value>,
     ) -> Result<Vec<Vec<Value>>> {
         let state = self.exec_state_with(params, true).await?;
-        let mut stream = Box::pin(self.open_query(query, state)).await?;
+        let mut stream = env::boxed!(self.open_query(query, state)).await?;
         let mut rows: Vec<Vec<Value>> = Vec::new();
         while let Some(batch) = self.next_batch(&mut stream).await {
             let batch = batch?;

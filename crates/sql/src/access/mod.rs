@@ -127,7 +127,7 @@ impl Session {
         if self.identity.role == dict::SUPERUSER_OBJ {
             return Ok(None);
         }
-        let roles = Box::pin(self.roles()).await?;
+        let roles = env::boxed!(self.roles()).await?;
         Ok(Some((dict::ROLES_OBJ, roles.version)))
     }
 

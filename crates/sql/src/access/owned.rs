@@ -100,11 +100,11 @@ impl Session {
             }
             let routines = self.routines().await?;
             for one in routines.all.iter().filter(|one| one.owner == role) {
-                Box::pin(self.drop_routine(one, cascade)).await?;
+                env::boxed!(self.drop_routine(one, cascade)).await?;
             }
             let types = self.user_types().await?;
             for ty in types.all.iter().filter(|ty| ty.owner == role) {
-                Box::pin(self.drop_type(Some(&ty.schema), &ty.name, cascade)).await?;
+                env::boxed!(self.drop_type(Some(&ty.schema), &ty.name, cascade)).await?;
             }
             for schema in schemas {
                 self.drop_schema(&schema, cascade).await?;

@@ -44,7 +44,7 @@ impl Session {
         }
         if let ReadBy::Query(query) = by {
             let query = query.clone();
-            *by = match Box::pin(self.uses_of(&query)).await {
+            *by = match env::boxed!(self.uses_of(&query)).await {
                 Ok(uses) => ReadBy::Uses(uses),
                 Err(_) => ReadBy::Unknown,
             };
@@ -101,7 +101,7 @@ impl Session {
         if self.held_on(table).await?.has(Privileges::SELECT) {
             return Ok(());
         }
-        let uses = Box::pin(self.uses_of(&reads)).await;
+        let uses = env::boxed!(self.uses_of(&reads)).await;
         let uses = uses.map_err(|_| denied(relation_word(table), &table.name))?;
         if columns_of(table, &uses).is_empty() {
             return Ok(());

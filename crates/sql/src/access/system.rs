@@ -81,7 +81,7 @@ impl Session {
                 let role = RoleName::Named(role.to_owned());
                 let (roles, members) = ([role], [member.clone()]);
                 let both: (&[RoleName], &[RoleName]) = (&roles, &members);
-                Box::pin(self.change_members(grant, both, false, by)).await?;
+                env::boxed!(self.change_members(grant, both, false, by)).await?;
             }
             Meaning::Make if self.has_own_schema(&user).await? => {
                 if !grant {

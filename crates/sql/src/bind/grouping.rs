@@ -1,14 +1,16 @@
 //! GROUP BY: its columns, and ROLLUP, CUBE and GROUPING SETS as lists of the sets that they stand
-//! for. `rollup((a, b), c)` is `grouping sets ((a, b, c), (a, b), ())`.
+//! for. `rollup((a, b), c)` is `grouping sets ((a, b, c), (a, b), ())`. And what makes one group of
+//! all rows without a column to group by: `group by ()`, and HAVING alone.
 //!
 //! What it promises: columns in parentheses come and go together; sets that are the same stand in
 //! the list as often as they are asked for, so that each gives its rows. What it must never do:
 //! bind an expression once for each set that it is in: they would be several then.
 
 use super::query::{at_position, is_number};
+use super::subquery::is_aggregate;
 use super::{Binder, object_parts, plain_args, refuse};
 use crate::{PgError, Result};
-use datafusion::sql::sqlparser::ast::{Expr, GroupByExpr, SelectItem};
+use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, GroupByExpr, SelectItem};
 
 /// Columns that are grouped by together, or that a set has.
 type Columns = Vec<Expr>;
@@ -19,10 +21,12 @@ const CUBE_MAX: usize = 12;
 const _: () = assert!(1_usize << CUBE_MAX <= SETS_MAX);
 
 impl Binder<'_> {
+    /// GROUP BY, before HAVING is bound.
     pub(super) fn group_by(
         &mut self,
         group_by: &mut GroupByExpr,
         shown: &[SelectItem],
+        having: &mut Option<Expr>,
     ) -> Result<()> {
         let GroupByExpr::Expressions(all, modifiers) = group_by else {
             return refuse("GROUP BY ALL");
@@ -30,6 +34,7 @@ impl Binder<'_> {
         if !modifiers.is_empty() {
             return refuse("this form of GROUP BY");
         }
+        let clause = !all.is_empty();
         // `(a, b)` is no row here: the columns are grouped by one after the other.
         while let Some(at) = all.iter().position(|expr| matches!(expr, Expr::Tuple(_))) {
             if let Expr::Tuple(fields) = all.remove(at) {
@@ -50,6 +55,9 @@ impl Binder<'_> {
                 expr if is_number(expr) => drop(at_position(expr, shown)?),
                 expr => self.expr(expr)?,
             }
+        }
+        if all.is_empty() && (clause || having.is_some()) {
+            one_group(shown, having)?;
         }
         check_count(count)
     }
@@ -105,6 +113,37 @@ impl Binder<'_> {
         }
         Ok(())
     }
+}
+
+/// Makes one group of all rows, however few there are: the planner takes only an aggregate for a
+/// sign of that.
+fn one_group(shown: &[SelectItem], having: &mut Option<Expr>) -> Result<()> {
+    let shown = shown.iter().filter_map(|item| match item {
+        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => Some(expr),
+        _ => None,
+    });
+    if shown.chain(having.as_ref()).any(is_grouped) {
+        return Ok(());
+    }
+    let any = crate::direct::parse_expr("count(*) >= 0")?;
+    *having = Some(match having.take() {
+        None => any,
+        Some(condition) => Expr::BinaryOp {
+            left: Box::new(Expr::Nested(Box::new(condition))),
+            op: BinaryOperator::And,
+            right: Box::new(any),
+        },
+    });
+    Ok(())
+}
+
+/// Whether an aggregate is called in an expression itself.
+fn is_grouped(expr: &Expr) -> bool {
+    crate::outside::any(expr, |part| {
+        let Expr::Function(function) = part else { return false };
+        let name = object_parts(&function.name).ok().and_then(|mut parts| parts.pop());
+        function.over.is_none() && name.is_some_and(|name| is_aggregate(&name))
+    })
 }
 
 fn check_count(sets: usize) -> Result<()> {

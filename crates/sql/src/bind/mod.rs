@@ -8,6 +8,7 @@
 //! plans can be shared.
 
 mod calls;
+mod distinct;
 mod empty;
 mod expr;
 mod from;

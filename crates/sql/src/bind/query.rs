@@ -150,6 +150,7 @@ impl Binder<'_> {
         self.drop_partitions(query);
         let ordered = query.order_by.is_some();
         self.drop_useless_order(query);
+        super::distinct::with_positions(query)?;
         let Query {
             with,
             body,
@@ -474,7 +475,7 @@ impl Binder<'_> {
             rows_as_exists(expr)?;
             self.expr(expr)?;
         }
-        self.group_by(group_by, projection)?;
+        self.group_by(group_by, projection, having)?;
         if let Some(expr) = having {
             super::calls::no_windows(expr, "HAVING")?;
             self.expr(expr)?;

@@ -333,20 +333,15 @@ impl<'a> ScalarBinder<'a> {
         if !same && common_number(ta.kind, tb.kind).is_none() {
             return Ok(None);
         }
-        // Blanks at the end of char mean nothing, and are not stored.
-        let trim = |this: Typed, other: ColType| {
-            if other.kind == TypeKind::Char && !matches!(this.scalar, Scalar::Column(_)) {
-                let cast = Scalar::Cast(
-                    Box::new(this.scalar),
-                    ColType::new(TypeKind::Char),
-                    CastMode::Explicit,
-                );
-                fold(cast)
-            } else {
-                Ok(this.scalar)
+        // Blanks at the end of char mean nothing, and are not stored; those of a text count.
+        let trim = |this: Typed, own: ColType, other: ColType| {
+            let stored = own.kind == TypeKind::Char && matches!(this.scalar, Scalar::Column(_));
+            match other.kind == TypeKind::Char && own.kind != TypeKind::Text && !stored {
+                true => without_blanks(this.scalar),
+                false => this.scalar,
             }
         };
-        Ok(Some(Scalar::compare(op, trim(a, tb)?, trim(b, ta)?)))
+        Ok(Some(Scalar::compare(op, trim(a, ta, tb), trim(b, tb, ta))))
     }
 
     fn binary(&mut self, left: &Expr, op: &BinaryOperator, right: &Expr) -> Result<Option<Typed>> {
@@ -440,8 +435,18 @@ impl<'a> ScalarBinder<'a> {
             {
                 return Ok(None);
             }
+            let is_text = item.ty.is_some_and(|ty| ty.kind == TypeKind::Text);
+            let is_literal = item.ty.is_none() && matches!(item.scalar, Scalar::Const(_));
             let Some(item) = self.adopt(item, ty.without_limit())? else { return Ok(None) };
-            items.push(item);
+            // Values are of the type of char beside them; a text alone is compared as a text, and
+            // so is each that differs from row to row.
+            if ty.kind != TypeKind::Char || is_literal || (list.len() == 1 && is_text) {
+                items.push(item);
+            } else if item.is_row_free() {
+                items.push(without_blanks(item));
+            } else {
+                return Ok(None);
+            }
         }
         let scalar = Scalar::In(Box::new(value.scalar), items);
         Ok(Some(Typed { scalar, ty: Some(BOOL) }))
@@ -681,7 +686,7 @@ pub(crate) fn assignable(from: TypeKind, to: TypeKind) -> bool {
 }
 
 /// Whether text of the type may speak of the clock or need a time zone.
-const fn is_timed(kind: TypeKind) -> bool {
+pub(super) const fn is_timed(kind: TypeKind) -> bool {
     matches!(
         kind,
         TypeKind::Date
@@ -690,6 +695,11 @@ const fn is_timed(kind: TypeKind) -> bool {
             | TypeKind::Time
             | TypeKind::Array
     )
+}
+
+/// A value as one of char: without blanks at its end.
+fn without_blanks(scalar: Scalar) -> Scalar {
+    Scalar::Cast(Box::new(scalar), ColType::new(TypeKind::Char), CastMode::Explicit)
 }
 
 /// What a value may hold that is kept with its statement.

@@ -10,8 +10,9 @@ use crate::bind::expr::call;
 use crate::{PgError, Result};
 use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, CaseWhen, Expr, GroupByExpr, Ident, Query, SelectItem, SetExpr, TableFactor,
-    visit_expressions, visit_expressions_mut,
+    BinaryOperator, CaseWhen, Expr, GroupByExpr, Ident, OrderBy, OrderByKind, Query, SelectItem,
+    SelectItemQualifiedWildcardKind, SetExpr, TableFactor, visit_expressions,
+    visit_expressions_mut,
 };
 use std::ops::ControlFlow;
 
@@ -38,10 +39,19 @@ pub(super) const AGGREGATES: &[&str] = &[
     "max",
     "median",
     "min",
+    "mode",
     "nth_value",
     "percentile_cont",
+    "percentile_disc",
+    "regr_avgx",
+    "regr_avgy",
+    "regr_count",
     "regr_intercept",
+    "regr_r2",
     "regr_slope",
+    "regr_sxx",
+    "regr_sxy",
+    "regr_syy",
     "stddev",
     "stddev_pop",
     "stddev_samp",
@@ -80,10 +90,10 @@ pub(super) fn as_count(expr: &mut Expr) -> Result<()> {
     if query.with.is_some() || query.limit_clause.is_some() || query.fetch.is_some() {
         return refuse();
     }
-    query.order_by = None;
+    let order_by = query.order_by.take();
     let SetExpr::Select(select) = &mut *query.body else { return refuse() };
     let grouped = !matches!(&select.group_by, GroupByExpr::Expressions(all, _) if all.is_empty());
-    if grouped || select.having.is_some() {
+    if grouped || select.having.is_some() || has_other_rows(&select.projection, &order_by) {
         return refuse();
     }
     select.distinct = None;
@@ -96,6 +106,26 @@ pub(super) fn as_count(expr: &mut Expr) -> Result<()> {
         right: Box::new(super::expr::number("0")),
     }));
     Ok(())
+}
+
+/// Whether a query may have other rows than its tables: an aggregate makes one of them all, and
+/// functions give sets. A call of any function is taken for one of these.
+fn has_other_rows(shown: &[SelectItem], order_by: &Option<OrderBy>) -> bool {
+    let calls = |expr: &Expr| crate::outside::any(expr, |part| matches!(part, Expr::Function(_)));
+    let sorted = match order_by.as_ref().map(|order| &order.kind) {
+        None => false,
+        Some(OrderByKind::Expressions(all)) => all.iter().any(|one| calls(&one.expr)),
+        Some(OrderByKind::All(_)) => true,
+    };
+    sorted
+        || shown.iter().any(|item| match item {
+            SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => calls(expr),
+            SelectItem::Wildcard(_) => false,
+            SelectItem::QualifiedWildcard(kind, _) => {
+                !matches!(kind, SelectItemQualifiedWildcardKind::ObjectName(_))
+            }
+            SelectItem::ExprWithAliases { .. } => true,
+        })
 }
 
 /// Makes a plain query an aggregate that is an error for several rows.
@@ -129,11 +159,13 @@ pub(super) fn has_aggregate(expr: &Expr) -> bool {
     crate::outside::any(expr, |part| {
         let Expr::Function(function) = part else { return false };
         let name = object_parts(&function.name).ok().and_then(|mut parts| parts.pop());
-        let known = name.is_some_and(|name| {
-            AGGREGATES.contains(&name.as_str()) || query::keep::aggregate_of(&name).is_some()
-        });
-        known || function.over.is_some()
+        name.is_some_and(|name| is_aggregate(&name)) || function.over.is_some()
     })
+}
+
+/// Whether a function of this name is one over many rows.
+pub(super) fn is_aggregate(name: &str) -> bool {
+    AGGREGATES.contains(&name) || query::keep::aggregate_of(name).is_some()
 }
 
 fn split_and(expr: Expr, out: &mut Vec<Expr>) {

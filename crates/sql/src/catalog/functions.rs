@@ -71,7 +71,7 @@ pub(super) fn set_config(notes: &SetByRows) -> Arc<ScalarUDF> {
         notes.lock().push(((*name).to_owned(), (*value).to_owned(), local));
         Ok(text(*value))
     });
-    function.into_udf()
+    function.for_one_plan().into_udf()
 }
 
 /// What is known of a function: a field of the system's, or what is made of a stored one.
@@ -99,6 +99,7 @@ pub(super) fn make(
 ) -> Arc<ScalarUDF> {
     let catalog = catalog.clone();
     let function = RowFunction::new(name, args, returns, true, move |args| body(&catalog, args));
+    let function = function.for_one_plan();
     match shown {
         Some(oid) => function.shown_as(oid).into_udf(),
         None => function.into_udf(),
@@ -116,7 +117,7 @@ fn format_type(catalog: &Arc<Catalog>) -> Arc<ScalarUDF> {
             None => query::functions::format_type(oid, modifier),
         }))
     });
-    function.into_udf()
+    function.for_one_plan().into_udf()
 }
 
 /// All of them, over one catalog.

@@ -1,10 +1,8 @@
 //! Names of relations: tables of the dictionary, and the views `pg_catalog`, `information_schema`
-//! and `v$` that are made
-//! of rows when a statement is bound.
+//! and `v$`, whose rows are made when an execution begins.
 //!
 //! What it promises: OIDs are those of the dictionary, the same on every instance; a view's columns
-//! come from live state. What it
-//! must never do: cache a view's rows in a plan.
+//! come from live state. What it must never do: keep a view's rows in a plan that is kept.
 
 mod columns;
 mod comments;
@@ -20,6 +18,7 @@ mod schema;
 mod sizes;
 mod stored;
 mod views;
+mod views_read;
 
 pub use peers::connect_instances;
 pub(crate) use pg::sees_statements_of;
@@ -320,7 +319,7 @@ impl Session {
             // What a view names was understood when it was made.
             if self.view_depth == 0 && self.identity.role != dict::SUPERUSER_OBJ {
                 self.begin_if_needed();
-                Box::pin(self.check_schema(&name, Privileges::USAGE)).await?;
+                env::boxed!(self.check_schema(&name, Privileges::USAGE)).await?;
             }
             return Ok(vec![name]);
         }
@@ -329,7 +328,7 @@ impl Session {
         let known = dict::schemas(&self.ctx, &txn).await?;
         let roles = match self.identity.role == dict::SUPERUSER_OBJ || self.view_depth > 0 {
             true => None,
-            false => Some(Box::pin(self.roles()).await?),
+            false => Some(env::boxed!(self.roles()).await?),
         };
         // A schema that may not be used is passed over.
         let may = |schema: &dict::SchemaDef| {
@@ -370,32 +369,11 @@ impl Session {
         schema: Option<&str>,
         name: &str,
     ) -> Result<Relation> {
-        let in_sys = schema.is_none_or(|s| s == "sys");
-        // All but these are names that users too may have given.
-        let theirs = schema.is_none() && !name.starts_with("v$");
-        let of_session = match in_sys.then(|| views::of_session(name)).flatten() {
-            Some(_) if theirs && self.find_table(None, name).await?.is_some() => None,
-            view => view,
-        };
-        if matches!(schema, Some("pg_catalog" | "information_schema"))
-            || (schema.is_none() && name.starts_with("pg_"))
-        {
-            // Apart, so that sessions which never ask for it do not hold room for it.
-            if let Some(rows) = Box::pin(self.catalog_view(schema, name)).await? {
-                return provider(name, &rows);
-            }
-        } else if let Some(view) = of_session {
-            return provider(name, &Box::pin(self.dictionary_view(view)).await?);
-        } else if in_sys && (name.starts_with("v$") || name.starts_with("gv$")) {
-            if let Some(rows) = self.instance_view(name).await? {
-                return provider(name, &rows);
-            }
-        } else if schema.is_none() && name == "dual" && self.find_table(None, name).await?.is_none()
-        {
-            let mut rows = Rows::new(&[("dummy", Shape::Text)]);
-            rows.push(vec![Value::Text("X".into())]);
-            return provider(name, &rows);
+        // Apart, so that sessions which never ask for them do not hold room for them.
+        if let Some((rows, may_be_hidden)) = env::boxed!(self.system_rows(schema, name)).await? {
+            return self.view_relation(schema, name, &rows, may_be_hidden);
         }
+        let in_sys = schema.is_none_or(|s| s == "sys");
         if let Some(found) = self.find_table(schema, name).await? {
             return Ok(match found.view {
                 Some(_) => Relation::View(found),
@@ -412,7 +390,7 @@ impl Session {
             });
         }
         if let Some(sequence) = self.find_sequence(schema, name).await? {
-            Box::pin(self.check_sequence(&sequence, Privileges::SELECT)).await?;
+            env::boxed!(self.check_sequence(&sequence, Privileges::SELECT)).await?;
             let mut rows = Rows::new(&[
                 ("last_value", Shape::Int8),
                 ("log_cnt", Shape::Int8),
@@ -420,9 +398,9 @@ impl Session {
             ]);
             let txn = self.transaction()?;
             let read = kernel::seq::last_value(&self.ctx, &txn, &sequence);
-            let (last, called) = Box::pin(read).await?;
+            let (last, called) = env::boxed!(read).await?;
             rows.push(vec![Value::Int8(last), Value::Int8(0), Value::Bool(called)]);
-            return provider(name, &rows);
+            return held_relation(name, &rows);
         }
         Err(match schema {
             Some(schema) => PgError::undefined_table(format!("{schema}.{name}")),
@@ -432,6 +410,41 @@ impl Session {
             ),
             None => PgError::undefined_table(name),
         })
+    }
+
+    /// The rows of a view of the system's, and whether a table of its name would be meant instead
+    /// if there were one; `None`: there is no such view, or there is such a table.
+    async fn system_rows(
+        &mut self,
+        schema: Option<&str>,
+        name: &str,
+    ) -> Result<Option<(Rows, bool)>> {
+        let in_sys = schema.is_none_or(|s| s == "sys");
+        // All but these are names that users too may have given.
+        let theirs = schema.is_none() && !name.starts_with("v$");
+        let of_session = match in_sys.then(|| views::of_session(name)).flatten() {
+            Some(_) if theirs && self.find_table(None, name).await?.is_some() => None,
+            view => view,
+        };
+        if matches!(schema, Some("pg_catalog" | "information_schema"))
+            || (schema.is_none() && name.starts_with("pg_"))
+        {
+            let rows = env::boxed!(self.catalog_view(schema, name)).await?;
+            return Ok(rows.map(|rows| (rows, false)));
+        }
+        if let Some(view) = of_session {
+            let rows = env::boxed!(self.dictionary_view(view)).await?;
+            return Ok(Some((rows, theirs)));
+        }
+        if in_sys && (name.starts_with("v$") || name.starts_with("gv$")) {
+            return Ok(self.instance_view(name).await?.map(|rows| (rows, false)));
+        }
+        if schema.is_none() && name == "dual" && self.find_table(None, name).await?.is_none() {
+            let mut rows = Rows::new(&[("dummy", Shape::Text)]);
+            rows.push(vec![Value::Text("X".into())]);
+            return Ok(Some((rows, true)));
+        }
+        Ok(None)
     }
 
     async fn catalog_view(&mut self, schema: Option<&str>, name: &str) -> Result<Option<Rows>> {
@@ -509,7 +522,7 @@ impl Session {
     async fn local_rows(&mut self, name: &str) -> Result<Option<Rows>> {
         // Who blocks whom may be for another instance to say.
         let p = [0, 0, u64::from(CallKind::Waits.code())];
-        let rows = Box::pin(views::local(&self.instance, name));
+        let rows = env::boxed!(views::local(&self.instance, name));
         Ok(self.ctx.wait_or_cancel(WaitEvent::ReliableMessage, p, rows).await?)
     }
 
@@ -530,14 +543,14 @@ impl Session {
     /// What only the asking session knows of a view's rows.
     async fn finish_rows(&mut self, view: &str, rows: &mut Rows) -> Result<()> {
         match view {
-            "v$segment_statistics" => Box::pin(self.name_segments(rows)).await?,
-            "v$session" => Box::pin(self.name_schemas(["schemaname", "schema#"], rows)).await?,
+            "v$segment_statistics" => env::boxed!(self.name_segments(rows)).await?,
+            "v$session" => env::boxed!(self.name_schemas(["schemaname", "schema#"], rows)).await?,
             "v$sql" | "v$sqlarea" => {
                 let columns = ["parsing_schema_name", "parsing_schema_id"];
-                Box::pin(self.name_schemas(columns, rows)).await?;
+                env::boxed!(self.name_schemas(columns, rows)).await?;
             }
             "v$sql_plan" | "v$sql_plan_statistics_all" => {
-                Box::pin(self.name_plan_objects(rows)).await?;
+                env::boxed!(self.name_plan_objects(rows)).await?;
             }
             "v$transaction" => self.tell_start_times(rows),
             "v$diag_info" => self.tell_trace_file(rows),
@@ -585,6 +598,7 @@ impl Session {
     }
 }
 
-fn provider(name: &str, rows: &Rows) -> Result<Relation> {
+/// Rows as a relation, for a plan that is made for one execution.
+fn held_relation(name: &str, rows: &Rows) -> Result<Relation> {
     Ok(Relation::Rows(Arc::new(query::FixedTable::new(name, rows.batch()?))))
 }

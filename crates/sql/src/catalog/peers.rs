@@ -21,7 +21,7 @@ pub fn connect_instances(instance: &Arc<Instance>) {
     let known = Arc::downgrade(instance);
     instance.node.set_call_handler(Arc::new(move |kind, body| {
         let known = known.clone();
-        Box::pin(async move {
+        env::boxed!(async move {
             let instance = known.upgrade()?;
             match kind {
                 CallKind::Notify => crate::notify::receive(&instance, &body),
@@ -66,7 +66,7 @@ fn unpack(mut bytes: &[u8]) -> Vec<Vec<u8>> {
 
 impl ViewPeers for NodePeers {
     fn ask<'a>(&'a self, ctx: &'a Ctx, view: &'a str) -> BoxFuture<'a, Result<Vec<PeerRows>>> {
-        Box::pin(async move {
+        env::boxed!(async move {
             let Some(instance) = self.0.upgrade() else { return Ok(Vec::new()) };
             let node = &instance.node;
             let members = node.view();

@@ -244,7 +244,7 @@ impl Session {
         self.notice_cascade(&them);
         let mut left = table.clone();
         for name in names {
-            Box::pin(self.drop_column(&left, &name, false, true)).await?;
+            env::boxed!(self.drop_column(&left, &name, false, true)).await?;
             left = self.altered(&left).await?;
         }
         Ok(left)

@@ -53,7 +53,7 @@ impl Session {
             &alter.operations[..]
             && let (None, to) = table_parts(to)?
             && self.find_table(schema.as_deref(), &name).await?.is_none()
-            && Box::pin(self.rename_other(schema.as_deref(), &name, &to)).await?
+            && env::boxed!(self.rename_other(schema.as_deref(), &name, &to)).await?
         {
             return done();
         }

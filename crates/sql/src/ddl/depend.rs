@@ -156,7 +156,7 @@ impl Session {
             let Some(view) = dict::table_by_obj(&self.ctx, &txn, obj).await? else { continue };
             let shown = format!("{} {}", kind_of(&view), self.shown_relation(&view).await?);
             let said = format!("{shown} depends on {what}");
-            let more = Box::pin(self.dependents_of(&view, None)).await?;
+            let more = env::boxed!(self.dependents_of(&view, None)).await?;
             all.push(Dependent { what: Thing::View(view), shown, said });
             for one in more {
                 if all.iter().all(|known| known.what.obj() != one.what.obj()) {
@@ -200,7 +200,7 @@ impl Session {
                 dict::drop_foreign_key(&self.ctx, &txn, child, &key.name).await?;
             }
             Thing::Routine(routine) => {
-                Box::pin(self.drop_routine(routine, true)).await?;
+                env::boxed!(self.drop_routine(routine, true)).await?;
             }
             Thing::Default(table, column) => self.drop_default(*table, column).await?,
         }

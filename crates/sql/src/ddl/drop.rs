@@ -48,7 +48,9 @@ impl Session {
                 ObjectType::Index => self.drop_index(in_schema, &object, cascade).await?,
                 ObjectType::Sequence => self.drop_sequence(in_schema, &object, cascade).await?,
                 ObjectType::Schema => self.drop_schema(&object, cascade).await?,
-                ObjectType::Type => Box::pin(self.drop_type(in_schema, &object, cascade)).await?,
+                ObjectType::Type => {
+                    env::boxed!(self.drop_type(in_schema, &object, cascade)).await?
+                }
                 other => return refuse(format!("DROP {other}")),
             };
             if found {

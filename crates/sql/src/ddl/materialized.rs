@@ -106,7 +106,7 @@ impl Session {
     /// Runs a statement that changes the rows of a materialized view.
     async fn change_materialized(&mut self, def: &TableDef, text: &str) -> Result<String> {
         self.refreshed = Some(def.obj);
-        let plan = Box::pin(self.make_plan(&parse_single(text)?, &[])).await;
+        let plan = env::boxed!(self.make_plan(&parse_single(text)?, &[])).await;
         let done = match plan {
             Ok(plan) => self.run_silently(Arc::new(plan)).await,
             Err(error) => Err(error),

@@ -70,7 +70,7 @@ impl Session {
             Ast::CreateType { name, representation } => {
                 self.create_type(name, representation.as_ref()).await
             }
-            Ast::AlterType(alter) => Box::pin(self.alter_type(alter)).await,
+            Ast::AlterType(alter) => env::boxed!(self.alter_type(alter)).await,
             Ast::CreateTable(create) => self.create_table(create).await,
             Ast::CreateView(create) => self.create_view(create).await,
             Ast::CreateSchema {

@@ -286,12 +286,12 @@ impl Session {
         for one in &routines {
             // It may have gone with a table of which it gives rows.
             if self.routines().await?.by_obj(one.obj).is_some() {
-                Box::pin(self.drop_routine(one, true)).await?;
+                env::boxed!(self.drop_routine(one, true)).await?;
             }
         }
         // Columns of them elsewhere go too.
         for ty in types {
-            Box::pin(self.drop_type(Some(&ty.schema), &ty.name, true)).await?;
+            env::boxed!(self.drop_type(Some(&ty.schema), &ty.name, true)).await?;
         }
         Ok(())
     }

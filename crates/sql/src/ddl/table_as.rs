@@ -59,7 +59,7 @@ impl Session {
             return Ok("CREATE TABLE AS".to_owned());
         }
         let text = query.to_string();
-        let plan = Box::pin(self.make_plan(&parse_single(&text)?, &[])).await?;
+        let plan = env::boxed!(self.make_plan(&parse_single(&text)?, &[])).await?;
         if names.len() > plan.columns.len() {
             return Err(PgError::syntax("too many column names were specified"));
         }
@@ -87,7 +87,7 @@ impl Session {
         self.note_at_commit(&def, made.on_commit);
         self.give_default_rights(kernel::dict::AclKind::Relation, &def.schema, def.obj).await?;
         let insert = parse_single(&format!("INSERT INTO {target} {text}"))?;
-        let plan = Arc::new(Box::pin(self.make_plan(&insert, &[])).await?);
+        let plan = Arc::new(env::boxed!(self.make_plan(&insert, &[])).await?);
         let tag = self.run_silently(plan).await?;
         Ok(tag.replace("INSERT 0", "SELECT"))
     }

@@ -263,13 +263,13 @@ impl Session {
         for view in views {
             // It may have gone with another.
             if let Some(view) = dict::table_by_obj(&self.ctx, &txn, view.obj).await? {
-                Box::pin(self.drop_relations(vec![view], true)).await?;
+                env::boxed!(self.drop_relations(vec![view], true)).await?;
             }
         }
         for (table, column) in columns {
             let now = dict::table_by_obj(&self.ctx, &txn, table.obj).await?.unwrap_or(table);
             let now = dict::lock_definition(&self.ctx, &txn, &now).await?;
-            Box::pin(self.drop_column(&now, &column, true, true)).await?;
+            env::boxed!(self.drop_column(&now, &column, true, true)).await?;
         }
         self.drop_routines_of(&routines).await?;
         // What went with these has been told.

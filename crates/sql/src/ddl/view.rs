@@ -108,13 +108,13 @@ impl Session {
         };
         crate::with::check_run_once(query)?;
         // As it was written: its errors are the statement's.
-        Box::pin(self.make_plan(&statement_of(query), &[])).await?;
+        env::boxed!(self.make_plan(&statement_of(query), &[])).await?;
         let (mut query, named) = self.with_types(query).await?;
         let known = self.known_names(&query).await?;
         let mut uses = fix(&mut query, &known, None)?;
         uses.extend(named);
         uses.sort();
-        let plan = Box::pin(self.make_plan(&statement_of(&query), &[])).await?;
+        let plan = env::boxed!(self.make_plan(&statement_of(&query), &[])).await?;
         let own: Vec<String> = plan.columns.iter().map(|column| column.name.clone()).collect();
         if names.len() > own.len() {
             let text = "CREATE VIEW specifies more column names than columns";
@@ -137,7 +137,7 @@ impl Session {
     pub(super) async fn create_view(&mut self, create: &ast::CreateView) -> Result<String> {
         crate::idioms::past::refuse_in_view(&create.query)?;
         if create.materialized {
-            return Box::pin(self.create_materialized(create)).await;
+            return env::boxed!(self.create_materialized(create)).await;
         }
         check_create_view(create)?;
         let check = check_option(&create.options)?;
@@ -263,14 +263,14 @@ impl Session {
         let AlterRelation { kind, if_exists, schema, name, action } = alter;
         let done = Ok(format!("ALTER {kind}"));
         if let "INDEX" | "SEQUENCE" = *kind {
-            return Box::pin(self.alter_other(alter)).await;
+            return env::boxed!(self.alter_other(alter)).await;
         }
         if let ("SCHEMA", RelationAction::Rename(to)) = (*kind, action) {
             self.begin_if_needed();
-            return Box::pin(self.rename_schema(name, to)).await;
+            return env::boxed!(self.rename_schema(name, to)).await;
         }
         if let ("TYPE", RelationAction::SetSchema(to)) = (*kind, action) {
-            return Box::pin(self.set_type_schema(schema.as_deref(), name, to)).await;
+            return env::boxed!(self.set_type_schema(schema.as_deref(), name, to)).await;
         }
         let Some(def) = self.find_table(schema.as_deref(), name).await? else {
             let shown = match schema {

@@ -6,6 +6,7 @@ mod held;
 mod modify;
 mod through;
 
+pub(crate) use held::Asked;
 pub(crate) use modify::{
     Aimed, assigned_pairs, column_default, default_expr, expand_wildcard, hidden_items,
     row_default, set_column, target_factor,
@@ -32,7 +33,7 @@ use datafusion::sql::sqlparser::ast::{
 use kernel::dict::{self, Privileges, TableDef};
 use kernel::row::{ColType, TypeKind};
 use query::types::{col_type_of_oid, oid};
-use query::{PgColumn, Relation, TableSet, TableSize};
+use query::{FixedTable, PgColumn, Relation, TableSet, TableSize};
 use std::sync::{Arc, OnceLock};
 
 /// Blocks from which on tasks help to read a table: PostgreSQL's `min_parallel_table_scan_size`.
@@ -70,6 +71,7 @@ impl Session {
             hidden: Vec::new(),
             columns,
             returns_rows,
+            views: Vec::new(),
             once: false,
             measured: false,
             hash: OnceLock::new(),
@@ -89,7 +91,8 @@ impl Session {
                 return Ok(match own {
                     // Its parameters are those of the query.
                     Own::Declare(declare) if statement.param_count > 0 => {
-                        let query = Box::pin(self.plan_cursor(declare, declared)).await?;
+                        let query = self.plan_cursor(declare, declared, Asked::Parse);
+                        let query = env::boxed!(query).await?;
                         Plan { params: query.params.clone(), ..plan }
                     }
                     _ => plan,
@@ -97,7 +100,7 @@ impl Session {
             }
             Parsed::Unparsed | Parsed::Lifted(_) => {
                 let parsed = crate::parse::parse_single(&statement.text)?;
-                return Box::pin(self.make_plan(&parsed, declared)).await;
+                return env::boxed!(self.make_plan(&parsed, declared)).await;
             }
             Parsed::Sql(ast) => ast,
         };
@@ -130,16 +133,23 @@ impl Session {
                 options,
             } => {
                 let given = options.as_deref().unwrap_or_default();
+                let explained = crate::xplan::explained_as(given);
+                let (mut inner, mut binds) = (inner.clone(), Vec::new());
+                // Whoever looks at a plan need not have declared what its parameters are.
+                if explained.is_some() {
+                    binds = crate::xplan::number_binds(&mut inner, statement.param_count);
+                }
                 let inner = Statement {
                     text: Arc::from(format!("{}{inner}", hints::kept(&statement.text))),
-                    parsed: Parsed::Sql(inner.clone()),
-                    param_count: statement.param_count,
+                    parsed: Parsed::Sql(inner),
+                    param_count: statement.param_count.max(binds.len()),
                     before: statement.before,
                     ..Statement::empty()
                 };
                 let statement = Box::new(inner);
-                if let Some(id) = crate::xplan::explained_as(given) {
-                    return Ok(command(Kind::ExplainPlan { id, statement }, Vec::new(), false));
+                if let Some(id) = explained {
+                    let kind = Kind::ExplainPlan { id, statement, binds };
+                    return Ok(command(kind, Vec::new(), false));
                 }
                 let options = ExplainOptions::of(*analyze, *verbose, given)?;
                 let kind = Kind::Explain { options, statement };
@@ -163,7 +173,7 @@ impl Session {
         ast: &Ast,
         shown: bool,
     ) -> Result<(Option<Ast>, bool)> {
-        let recursive = Box::pin(self.with_recursion(ast)).await?;
+        let recursive = env::boxed!(self.with_recursion(ast)).await?;
         let ast = recursive.as_ref().unwrap_or(ast);
         let own = match self.is_the_fields(ast).await? {
             true => {
@@ -218,7 +228,7 @@ impl Session {
         // Each turn finds one name: there are as many as the statement has.
         while let Err(error) = &planned {
             let known = own.as_ref().unwrap_or(ast);
-            let Some(next) = Box::pin(self.with_bare_calls(known, error)).await? else { break };
+            let Some(next) = env::boxed!(self.with_bare_calls(known, error)).await? else { break };
             planned = self.plan_work(&next, count, declared).await;
             own = Some(next);
         }
@@ -232,21 +242,21 @@ impl Session {
         let ast = own.as_ref().unwrap_or(ast);
         let without = without_dual(ast);
         let ast = without.as_ref().unwrap_or(ast);
-        let with_records = Box::pin(self.settle_records(ast)).await?;
+        let with_records = env::boxed!(self.settle_records(ast)).await?;
         let ast = with_records.as_ref().unwrap_or(ast);
         // Without types of users' own none is named: no copy of the statement is made then.
         let (mut settled, mut named) = (None, None);
         if !self.user_types().await?.all.is_empty() {
             let mut own = ast.clone();
-            named = Box::pin(self.settle_types(&mut own)).await?;
+            named = env::boxed!(self.settle_types(&mut own)).await?;
             settled = named.is_some().then_some(own);
         }
         let ast = settled.as_ref().unwrap_or(ast);
-        let with_rows = Box::pin(self.settle_rows(ast)).await?;
+        let with_rows = env::boxed!(self.settle_rows(ast)).await?;
         let ast = with_rows.as_ref().unwrap_or(ast);
         let mut types = Vec::with_capacity(declared.len());
         for oid in declared {
-            types.push(match Box::pin(self.type_of_oid(*oid)).await? {
+            types.push(match env::boxed!(self.type_of_oid(*oid)).await? {
                 None => declared_type(*oid)?,
                 own => own,
             });
@@ -256,17 +266,17 @@ impl Session {
         let (mut own, mut in_from) = (None, false);
         if !self.routines().await?.all.is_empty() {
             params.routines = Some(self.routines().await?);
-            own = Box::pin(self.set_alone(ast)).await?;
+            own = env::boxed!(self.set_alone(ast)).await?;
             let ast = own.as_ref().unwrap_or(ast);
-            in_from = Box::pin(self.calls_in_from(ast)).await?;
-            if let Some((settled, tables)) = Box::pin(self.settle_routines(ast, false)).await? {
+            in_from = env::boxed!(self.calls_in_from(ast)).await?;
+            if let Some((settled, tables)) = env::boxed!(self.settle_routines(ast, false)).await? {
                 named.extend(tables);
                 own = Some(settled);
             }
         }
         let ast = own.as_ref().unwrap_or(ast);
         if let Ast::Call(function) = ast {
-            let mut planned = Box::pin(self.plan_call(function, &mut params)).await?;
+            let mut planned = env::boxed!(self.plan_call(function, &mut params)).await?;
             planned.tables.extend(named);
             planned.once |= once;
             let inferred = planned.kind.param_types();
@@ -278,7 +288,7 @@ impl Session {
             return Ok(planned.into_plan(params, None));
         }
         if let Some(mut planned) =
-            Box::pin(self.plan_parts_first(ast, in_from, &mut params)).await?
+            env::boxed!(self.plan_parts_first(ast, in_from, &mut params)).await?
         {
             planned.tables.extend(named);
             planned.once |= once;
@@ -286,14 +296,16 @@ impl Session {
             return Ok(planned.into_plan(params, inferred));
         }
         let mut planned = match ast {
-            Ast::Query(query) => match Box::pin(self.plan_with(query, &mut params)).await? {
+            Ast::Query(query) => match env::boxed!(self.plan_with(query, &mut params)).await? {
                 Some(planned) => planned,
-                None => Box::pin(self.plan_query(query, &mut params)).await?,
+                None => env::boxed!(self.plan_query(query, &mut params)).await?,
             },
-            Ast::Update(update) => Box::pin(self.plan_update(update, &mut params)).await?,
-            Ast::Delete(delete) => Box::pin(self.plan_delete(delete, &mut params)).await?,
-            Ast::Insert(insert) => Box::pin(self.plan_insert_select(insert, &mut params)).await?,
-            Ast::Merge(merge) => Box::pin(self.plan_merge(merge, &mut params)).await?,
+            Ast::Update(update) => env::boxed!(self.plan_update(update, &mut params)).await?,
+            Ast::Delete(delete) => env::boxed!(self.plan_delete(delete, &mut params)).await?,
+            Ast::Insert(insert) => {
+                env::boxed!(self.plan_insert_select(insert, &mut params)).await?
+            }
+            Ast::Merge(merge) => env::boxed!(self.plan_merge(merge, &mut params)).await?,
             _ => return Err(PgError::internal("a statement without a plan")),
         };
         planned.tables.extend(named);
@@ -330,7 +342,7 @@ impl Session {
                     tables.push(self.path_version().await?);
                 }
                 tables.push((table.obj, table.version));
-                if !Box::pin(self.may_directly(ast, &table, &one.alias)).await? {
+                if !env::boxed!(self.may_directly(ast, &table, &one.alias)).await? {
                     return Ok(None);
                 }
                 direct::bind(ast, &table, &one.alias, &mut params)?
@@ -341,7 +353,8 @@ impl Session {
             (ast, &mut bound.direct)
         {
             let alias = direct::insert_target(insert)?.alias;
-            let planned = Box::pin(self.plan_conflict(insert, table, &alias, &mut params)).await?;
+            let planned =
+                env::boxed!(self.plan_conflict(insert, table, &alias, &mut params)).await?;
             if let Some(planned) = planned {
                 *conflict = Some(Box::new(planned.clause));
                 tables.extend(planned.tables);
@@ -367,7 +380,7 @@ impl Session {
         let mut set =
             TableSet::new(self.format_env(), &self.settings.zone_name).of_session(&self.ctx);
         let mut tables = Vec::new();
-        let mut once = references.catalog_functions;
+        let mut once = false;
         let roles = self.roles_version().await?;
         if roles.is_some() || references.relations.iter().any(|(schema, _)| schema.is_none()) {
             tables.push(self.path_version().await?);
@@ -403,7 +416,7 @@ impl Session {
                 once |= schema.is_none() && !self.is_first(&def.schema).await?;
                 let key = (schema.clone(), name.clone());
                 if references.target.as_ref() != Some(&key) {
-                    Box::pin(self.check_read(def, &mut read_by)).await?;
+                    env::boxed!(self.check_read(def, &mut read_by)).await?;
                 }
             }
             match &relation {
@@ -418,10 +431,13 @@ impl Session {
                     }
                     set.set_size(table.obj, size);
                 }
-                Relation::Rows(_) => once = true,
+                Relation::Rows(rows) => {
+                    let fixed = rows.downcast_ref::<FixedTable>();
+                    once |= fixed.and_then(FixedTable::view).is_none();
+                }
                 Relation::View(view) => {
                     let view = view.clone();
-                    let expanded = Box::pin(self.expand_view(&view, params)).await?;
+                    let expanded = env::boxed!(self.expand_view(&view, params)).await?;
                     relation = expanded.0;
                     tables.extend(expanded.1);
                     once |= expanded.2;
@@ -430,7 +446,7 @@ impl Session {
             set.insert(schema.as_deref(), name, relation);
         }
         if references.catalog_functions {
-            for function in Box::pin(self.catalog_functions()).await? {
+            for function in env::boxed!(self.catalog_functions()).await? {
                 set.add_function(function);
             }
         }
@@ -453,7 +469,7 @@ impl Session {
         }
         if references.sizes {
             once = true;
-            for function in Box::pin(self.size_functions()).await? {
+            for function in env::boxed!(self.size_functions()).await? {
                 set.add_function(function);
             }
         }
@@ -548,7 +564,7 @@ impl Session {
             Ok((blocks, indexes)) => {
                 let size = TableSize::of_blocks(table, block::BLOCK_BYTES, blocks, &indexes);
                 let txn = self.transaction()?;
-                let stats = Box::pin(dict::statistics(&self.ctx, &txn, table)).await?;
+                let stats = env::boxed!(dict::statistics(&self.ctx, &txn, table)).await?;
                 let large = blocks >= PARALLEL_BLOCKS_MIN;
                 let workers = if large { self.settings.workers } else { 0 };
                 Ok(TableSize { workers, ..size.with_stats(stats) })
@@ -579,7 +595,7 @@ impl Session {
                 if target.table.materialized.is_some() {
                     return Err(no_locks(&target.table));
                 }
-                Box::pin(self.check_columns(&target.table, Privileges::UPDATE, &[])).await?;
+                env::boxed!(self.check_columns(&target.table, Privileges::UPDATE, &[])).await?;
             }
             lock.add_hidden_columns(&mut query)?;
         }
@@ -610,6 +626,15 @@ impl Planned {
         let types = params.types.iter().enumerate();
         let params_types =
             types.map(|(i, ty)| ty.or(inferred.get(i).copied()).unwrap_or(text)).collect();
+        let (mut views, mut once) = (Vec::new(), self.once);
+        self.kind.each_query(&mut |query| {
+            once |= query.once;
+            for view in &query.views {
+                if !views.contains(view) {
+                    views.push(view.clone());
+                }
+            }
+        });
         Plan {
             kind: self.kind,
             tables: self.tables,
@@ -617,7 +642,8 @@ impl Planned {
             hidden: params.hidden,
             columns: self.columns,
             returns_rows: self.returns_rows,
-            once: self.once,
+            views,
+            once,
             measured: false,
             hash: OnceLock::new(),
             number: OnceLock::new(),

@@ -75,7 +75,7 @@ impl Session {
                 Err(PgError::new("42809", format!("cannot change view \"{name}\"")))
             }
             Relation::View(view) => {
-                let through = Box::pin(self.through(&view, verb)).await?;
+                let through = env::boxed!(self.through(&view, verb)).await?;
                 let (table, factor) = (through.table.clone(), through.factor(&alias));
                 Ok(Aimed { table, alias, factor, through: Some(Box::new(through)) })
             }
@@ -334,7 +334,7 @@ impl Session {
         let table = match relation {
             Relation::Table(table) => table,
             Relation::View(view) => {
-                let own = Box::pin(self.through(&view, Verb::Insert)).await?;
+                let own = env::boxed!(self.through(&view, Verb::Insert)).await?;
                 let table = own.table.clone();
                 through = Some(Box::new(own));
                 table
@@ -364,7 +364,7 @@ impl Session {
             let mut own = insert.clone();
             own.source = Some(values);
             own.columns = vec![ObjectName::from(vec![quoted(shown)])];
-            return Box::pin(self.plan_insert_select(&own, params)).await;
+            return env::boxed!(self.plan_insert_select(&own, params)).await;
         }
         let source = insert.source.as_ref().ok_or_else(|| PgError::syntax("no values"))?;
         let mut query = (**source).clone();
@@ -407,9 +407,9 @@ impl Session {
         let planned = self.database.planner.plan(statement, &set, &params.all_types())?;
         let alias = &target.alias;
         let conflict = match &through {
-            None => Box::pin(self.plan_conflict(insert, &table, alias, params)).await?,
+            None => env::boxed!(self.plan_conflict(insert, &table, alias, params)).await?,
             Some(through) => {
-                Box::pin(self.plan_conflict_through(insert, through, alias, params)).await?
+                env::boxed!(self.plan_conflict_through(insert, through, alias, params)).await?
             }
         };
         let conflict = conflict.map(|planned| {

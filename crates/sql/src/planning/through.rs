@@ -189,7 +189,7 @@ impl Session {
         let own = view.view.as_ref().ok_or_else(|| PgError::internal("a view without a text"))?;
         crate::depth::check_views(self.view_weight)?;
         let mut ast = Ast::Query(Box::new(query_of(own)?));
-        let named = Box::pin(self.settle_types(&mut ast)).await?;
+        let named = env::boxed!(self.settle_types(&mut ast)).await?;
         let Ast::Query(query) = ast else {
             return Err(PgError::internal("a view without a query"));
         };
@@ -217,11 +217,11 @@ impl Session {
         let below = match self.find_relation(schema.as_deref(), &name).await? {
             Relation::Table(table) => Below::Table(table),
             Relation::View(inner) => {
-                Below::View(Box::new(Box::pin(self.through(&inner, verb)).await?))
+                Below::View(Box::new(env::boxed!(self.through(&inner, verb)).await?))
             }
             Relation::Rows(_) => return Err(not_updatable(view, verb)),
         };
-        Box::pin(self.put_over(view, select, below, &alias, named)).await
+        env::boxed!(self.put_over(view, select, below, &alias, named)).await
     }
 
     /// The view over what it reads, whose name in the view is `alias`.
@@ -386,7 +386,7 @@ impl Session {
         }
         let owner = through.rights.last().map_or(through.view.owner, |(owner, ..)| *owner);
         let caller = self.check_as.replace(owner);
-        let planned = Box::pin(self.plan_conflict(insert, &through.table, alias, params)).await;
+        let planned = env::boxed!(self.plan_conflict(insert, &through.table, alias, params)).await;
         self.check_as = caller;
         planned
     }

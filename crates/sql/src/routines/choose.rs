@@ -235,6 +235,7 @@ mod tests {
             owner: ObjId(10),
             acl: None,
             comment: None,
+            times: kernel::dict::Times::default(),
             body: RoutineBody {
                 procedure: false,
                 args: kinds.iter().map(arg).collect(),

@@ -57,7 +57,7 @@ impl Session {
             return Err(PgError::unsupported("a function in a temporary schema"));
         }
         let tag = if spec.procedure { "CREATE PROCEDURE" } else { "CREATE FUNCTION" };
-        let mut body = Box::pin(self.routine_body(spec)).await?;
+        let mut body = env::boxed!(self.routine_body(spec)).await?;
         for arg in &mut body.args {
             if let Some(default) = &mut arg.default {
                 *default = self.qualified_expr(default).await?;
@@ -71,12 +71,13 @@ impl Session {
             owner: self.owner(),
             acl: None,
             comment: None,
+            times: dict::Times::default(),
             body,
             derived: Derived::default(),
         };
         let def = RoutineDef { signature: types_of(&def), ..def };
         check_body(&def)?;
-        Box::pin(self.check_defaults(&def)).await?;
+        env::boxed!(self.check_defaults(&def)).await?;
         let routines = self.routines().await?;
         let old = routines.named(&schema, &name).find(|one| one.signature == def.signature);
         let txn = self.transaction()?;
@@ -382,7 +383,7 @@ impl Session {
         if let RoutineAction::Drop { if_exists, cascade } = action {
             for name in names {
                 match self.routine_of(*kind, name).await? {
-                    Some(def) => Box::pin(self.drop_routine(&def, *cascade)).await?,
+                    Some(def) => env::boxed!(self.drop_routine(&def, *cascade)).await?,
                     None => {
                         let missing = self.missing_routine(*kind, name).await;
                         if !if_exists {
@@ -480,7 +481,7 @@ impl Session {
         let txn = self.transaction()?;
         let def = dict::lock_routine(&self.ctx, &txn, def).await?;
         let shown = format!("{} {}", word(&def), self.shown_routine(&def).await?);
-        Box::pin(self.drop_callers(&shown, def.obj, cascade)).await?;
+        env::boxed!(self.drop_callers(&shown, def.obj, cascade)).await?;
         dict::drop_routine(&self.ctx, &txn, &def).await?;
         Ok(())
     }
@@ -488,7 +489,7 @@ impl Session {
     /// Drops the routines that name a type, which goes.
     pub(crate) async fn drop_routines_of(&mut self, routines: &[Arc<RoutineDef>]) -> Result<()> {
         for def in routines {
-            Box::pin(self.drop_routine(def, true)).await?;
+            env::boxed!(self.drop_routine(def, true)).await?;
         }
         Ok(())
     }

@@ -68,8 +68,9 @@ impl Session {
             "trigger" | "event_trigger" => {
                 return Err(PgError::unsupported("a function for triggers"));
             }
-            "refcursor" | "sys_refcursor" | "anyelement" | "anyarray" | "anynonarray"
-            | "anyenum" | "anycompatible" | "\"any\"" | "any" | "cstring" | "internal" => {
+            "refcursor" | "sys_refcursor" => return Ok(Named::Type(ColType::REF_CURSOR)),
+            "anyelement" | "anyarray" | "anynonarray" | "anyenum" | "anycompatible" | "\"any\""
+            | "any" | "cstring" | "internal" => {
                 return Err(PgError::unsupported(format!("type {lower} of a function")));
             }
             "pls_integer" | "binary_integer" | "simple_integer" => {

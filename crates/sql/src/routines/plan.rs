@@ -148,7 +148,7 @@ impl Session {
         let mut out = Vec::new();
         for call in taker.calls {
             let planned = self.plan_args(&lookup.routines, &call.candidates, call.args, params);
-            let (def, planned) = Box::pin(planned).await.map_err(|error| match error.code {
+            let (def, planned) = env::boxed!(planned).await.map_err(|error| match error.code {
                 "42703" | "42P01" => error.with_hint(
                     "A function in FROM is run first: its arguments cannot be columns of what \
                      stands before it.",
@@ -156,8 +156,8 @@ impl Session {
                 _ => error,
             })?;
             self.check_execute(&def, false).await?;
-            let columns = Box::pin(self.result_columns(&def)).await?;
-            let row_type = Box::pin(self.row_type_of(&def)).await?;
+            let columns = env::boxed!(self.result_columns(&def)).await?;
+            let row_type = env::boxed!(self.row_type_of(&def)).await?;
             let shown = columns.iter().map(|(name, ty)| PgColumn::new(name, PgType::of(*ty)));
             let shown = shown.collect();
             let types = columns.into_iter().map(|(_, ty)| ty).collect();
@@ -284,7 +284,7 @@ impl Session {
         }
         let query = crate::planning::select_query(items, Vec::new(), None)?;
         let statement = Ast::Query(Box::new(query));
-        let settled = Box::pin(self.settle_routines(&statement, false)).await?;
+        let settled = env::boxed!(self.settle_routines(&statement, false)).await?;
         let (statement, tables) = match settled {
             Some((statement, tables)) => (statement, tables),
             None => (statement, Vec::new()),
@@ -295,7 +295,7 @@ impl Session {
                 let Ast::Query(query) = &statement else {
                     return Err(PgError::internal("no query"));
                 };
-                Box::pin(self.plan_query(query, params)).await?
+                env::boxed!(self.plan_query(query, params)).await?
             }
         };
         planned.tables.extend(tables);
@@ -336,7 +336,8 @@ impl Session {
                  explicit type casts.",
             ));
         };
-        let planned = Box::pin(self.plan_args(&lookup.routines, &candidates, all, params)).await?;
+        let planned =
+            env::boxed!(self.plan_args(&lookup.routines, &candidates, all, params)).await?;
         let (def, planned) = planned;
         self.check_execute(&def, false).await?;
         let columns = columns_of(&def);
@@ -386,7 +387,8 @@ impl Session {
             _ => return Err(PgError::internal("arguments of another kind")),
         };
         let definer = call.def.body.definer;
-        let mut rows = Box::pin(self.run_as(&call.def, definer, args, &call.types, holds)).await?;
+        let mut rows =
+            env::boxed!(self.run_as(&call.def, definer, args, &call.types, holds)).await?;
         // What gives nothing gives a row of it where rows are wanted.
         let void = call.def.body.result == RoutineResult::Void && !call.def.body.procedure;
         for row in rows.iter_mut().filter(|row| void && row.is_empty()) {
@@ -430,7 +432,7 @@ impl Session {
         let void = def.body.result == RoutineResult::Void;
         let types = if void { Vec::new() } else { vec![called.result] };
         let definer = def.body.definer;
-        let done = Box::pin(self.run_as(&def, definer, args.to_vec(), &types, true)).await;
+        let done = env::boxed!(self.run_as(&def, definer, args.to_vec(), &types, true)).await;
         // As in the field: what is not found has no value in a statement of SQL.
         let is_field = def.body.language == "plsql" && !self.in_expression;
         if is_field && matches!(&done, Err(error) if error.code == "P0002") {

@@ -40,7 +40,7 @@ impl Session {
         if short && !OF_USERENV.contains(&name.as_str()) {
             return Err(unknown(&name));
         }
-        let told = Box::pin(self.attribute(&name)).await?;
+        let told = env::boxed!(self.attribute(&name)).await?;
         let told = told.filter(|told| !told.is_empty());
         Ok(told.map_or(Value::Null, |told| Value::Text(told.into())))
     }

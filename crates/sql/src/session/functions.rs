@@ -49,7 +49,7 @@ impl Session {
             };
             // One of a statement that has been cancelled must do nothing any more.
             if call.is_wanted() {
-                let value = Box::pin(self.row_call(&call)).await;
+                let value = env::boxed!(self.row_call(&call)).await;
                 call.answer(value);
             }
         }
@@ -62,7 +62,7 @@ impl Session {
             let def = routines.by_obj(block::ObjId(obj));
             let def = def.ok_or_else(|| PgError::from(kernel::Error::ObjectGone))?;
             let called = RoutineRef::of(def)?;
-            return Box::pin(self.value_of_routine(called, &call.args)).await;
+            return env::boxed!(self.value_of_routine(called, &call.args)).await;
         }
         let function = session_function(&call.function)
             .ok_or_else(|| PgError::internal(format!("rows call {}", call.function)))?;
@@ -137,9 +137,9 @@ impl Session {
         }
         let text = |text: &str| Value::Text(text.into());
         Ok(match function {
-            SessionFn::Routine(called) => Box::pin(self.value_of_routine(called, args)).await?,
+            SessionFn::Routine(called) => env::boxed!(self.value_of_routine(called, args)).await?,
             SessionFn::Context | SessionFn::UserEnv => self.told(function, args).await?,
-            SessionFn::PastScn => Box::pin(self.past_scn(args)).await?,
+            SessionFn::PastScn => env::boxed!(self.past_scn(args)).await?,
             SessionFn::TimestampToScn | SessionFn::ScnToTimestamp => {
                 self.scn_and_time(function, args, env)?
             }
@@ -169,7 +169,7 @@ impl Session {
                 let channels: Vec<Value> = channels.map(&text).collect();
                 query::array::array_value(ColType::new(TypeKind::Text), &channels)
             }
-            SessionFn::Xplan(shown) => Box::pin(self.xplan(shown, args)).await?,
+            SessionFn::Xplan(shown) => env::boxed!(self.xplan(shown, args)).await?,
             SessionFn::Notify => {
                 let said = |at: usize| match args.get(at) {
                     Some(Value::Text(said)) => said.as_ref(),
@@ -182,7 +182,7 @@ impl Session {
                 let txn = self.transaction()?;
                 Value::Int8(txn.xid().map_or(0, |xid| xid.to_u64().cast_signed()))
             }
-            SessionFn::TransactionOutcome => Box::pin(self.transaction_outcome(args)).await?,
+            SessionFn::TransactionOutcome => env::boxed!(self.transaction_outcome(args)).await?,
             SessionFn::Setting => self.current_setting(args)?,
             SessionFn::SetConfig => {
                 let [Value::Text(name), value, local] = args else {
@@ -217,9 +217,9 @@ impl Session {
                 }
                 text("")
             }
-            SessionFn::SignalBackend { ends } => Box::pin(self.signal(ends, args)).await?,
+            SessionFn::SignalBackend { ends } => env::boxed!(self.signal(ends, args)).await?,
             SessionFn::CreateSnapshot => Value::Int8(self.create_snapshot().await?),
-            SessionFn::Advisory(call) => Box::pin(self.advisory(call, args)).await?,
+            SessionFn::Advisory(call) => env::boxed!(self.advisory(call, args)).await?,
             SessionFn::NextVal | SessionFn::CurrVal | SessionFn::LastVal | SessionFn::SetVal => {
                 self.sequence_call(function, args).await?
             }

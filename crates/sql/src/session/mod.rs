@@ -66,6 +66,10 @@ pub struct Session {
     pub(crate) notices: Vec<Notice>,
     pub(crate) sequences: BTreeMap<ObjId, i64>,
     pub(crate) cursors: BTreeMap<String, Cursor>,
+    /// Cursors that were given a name because nobody else did.
+    pub(crate) unnamed_cursors: u64,
+    /// Cursors that procedural code has opened for its cursor variables.
+    pub(crate) code_cursors: u64,
     pub(crate) user_locks: UserLocks,
     pub(crate) listening: Listening,
     /// Plans that `EXPLAIN PLAN` has made.
@@ -82,6 +86,10 @@ pub struct Session {
     pub(crate) temporary: crate::ddl::Temporary,
     /// Views that are being put in the place of their names, one inside the other.
     pub(crate) view_depth: u32,
+    /// While a plan is made for the execution at hand alone: it holds the rows of its views.
+    pub(crate) plans_once: bool,
+    /// Views that the running statement has read.
+    pub(crate) views: Arc<query::ViewRows>,
     /// Of the statement that is being planned.
     pub(crate) hints: Option<crate::hints::Hints>,
     /// What they weigh together.
@@ -172,6 +180,8 @@ impl Session {
             notices: Vec::new(),
             sequences: BTreeMap::new(),
             cursors: BTreeMap::new(),
+            unnamed_cursors: 0,
+            code_cursors: 0,
             user_locks,
             listening: Listening::default(),
             explained: Vec::new(),
@@ -184,6 +194,8 @@ impl Session {
             key: Vec::new(),
             temporary: crate::ddl::Temporary::default(),
             view_depth: 0,
+            plans_once: false,
+            views: Arc::default(),
             hints: None,
             view_weight: Default::default(),
             parts: Parts::default(),
@@ -224,6 +236,10 @@ impl Session {
             self.note_context();
         }
         (self.view_depth, self.view_weight) = (0, Default::default());
+        self.plans_once = false;
+        if !self.views.is_empty() {
+            self.views = Arc::default();
+        }
         self.hints = None;
     }
 

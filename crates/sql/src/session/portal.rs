@@ -84,7 +84,7 @@ impl Session {
     ) -> Result<Fetched> {
         self.count_call();
         if self.ctx.traced() {
-            return Box::pin(self.fetch_traced(portal, max_rows, sink)).await;
+            return env::boxed!(self.fetch_traced(portal, max_rows, sink)).await;
         }
         self.fetch_untraced(portal, max_rows, sink).await
     }
@@ -159,7 +159,7 @@ impl Session {
             return Err(in_failed_transaction());
         }
         match &mut portal.state {
-            PortalState::Rows(_) => return Box::pin(self.pump_on(portal, max_rows, sink)).await,
+            PortalState::Rows(_) => return env::boxed!(self.pump_on(portal, max_rows, sink)).await,
             PortalState::Kept(kept) => return Ok(kept.hand_out(max_rows, sink)),
             PortalState::Done => {
                 return Err(PgError::new("55000", "the portal has already been run"));
@@ -170,13 +170,13 @@ impl Session {
         self.ctx.session.set_sql(Some(portal.prepared.statement.text.clone()));
         self.start_clock();
         if let Kind::Utility(_) = &portal.prepared.plan.kind
-            && let Some(done) = Box::pin(self.transaction_command(&portal.prepared)).await?
+            && let Some(done) = env::boxed!(self.transaction_command(&portal.prepared)).await?
         {
             return Ok(done);
         }
         self.begin_if_needed();
         let plan = &portal.prepared.plan;
-        let mut plan = if !plan.once && self.is_current(plan) {
+        let mut plan = if !plan.once && !plan.may_be_hidden() && self.is_current(plan) {
             plan.clone()
         } else {
             self.valid_plan(&portal.prepared).boxed().await?
@@ -197,17 +197,17 @@ impl Session {
             let mut params =
                 if plan.returns_rows { std::mem::take(&mut given) } else { given.clone() };
             for call in &plan.hidden {
-                let value = Box::pin(self.session_call(call, &params)).await?;
+                let value = env::boxed!(self.session_call(call, &params)).await?;
                 params.push(value);
             }
             if self.tracing.is_some() {
-                Box::pin(self.make_traced(&plan, &params)).await?;
+                env::boxed!(self.make_traced(&plan, &params)).await?;
                 self.note_executed(&plan);
             }
             let outer = self.begin_measured(&plan, self.tracing.is_some());
             let run = Run { plan: &plan, params, portal, max_rows, sink };
             let done = if max_rows > 0 && plan.runs_whole() {
-                Box::pin(self.run_kept(run)).await
+                env::boxed!(self.run_kept(run)).await
             } else {
                 self.run_plan(run).await
             };

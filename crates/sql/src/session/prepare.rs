@@ -8,7 +8,7 @@ use super::{Portal, PortalState, Session};
 use crate::cache::{PlanKey, TEXT_BYTES_MAX};
 use crate::parse::{Lifted, Parsed, Statement, lift, located, parse_single, split, without_end};
 use crate::plan::{Plan, Prepared, Renewed};
-use crate::planning::Counted;
+use crate::planning::{Asked, Counted};
 use crate::sharing::finds_one_row;
 use crate::{PgError, Result, Severity};
 use bytes::Bytes;
@@ -59,7 +59,7 @@ impl Session {
         self.count_call();
         if self.ctx.traced() {
             let told = self.begin_parse(text);
-            let done = Box::pin(self.prepare_untraced(text, param_oids)).await;
+            let done = env::boxed!(self.prepare_untraced(text, param_oids)).await;
             self.end_parse(told, &done);
             return done;
         }
@@ -68,7 +68,7 @@ impl Session {
 
     async fn prepare_untraced(&mut self, text: &str, param_oids: &[u32]) -> Result<Arc<Prepared>> {
         if !self.identity.is_known() {
-            Box::pin(self.know_identity()).await?;
+            env::boxed!(self.know_identity()).await?;
         }
         // A text that this instance knows needs no parsing.
         if self.txn.as_ref().is_none_or(|txn| !txn.failed) {
@@ -81,7 +81,7 @@ impl Session {
                 && let Some(lifted) = lift(text).or_else(|| self.shared_text(text))
             {
                 let whole = Arc::from(without_end(text));
-                if let Some(prepared) = Box::pin(self.prepare_lifted(whole, &lifted)).await {
+                if let Some(prepared) = env::boxed!(self.prepare_lifted(whole, &lifted)).await {
                     return Ok(prepared);
                 }
             }
@@ -97,7 +97,7 @@ impl Session {
         self.tell(&statement);
         let prepared = self.prepare_with(statement, param_oids).await?;
         if param_oids.is_empty() {
-            Box::pin(self.share(&prepared)).await;
+            env::boxed!(self.share(&prepared)).await;
         }
         Ok(prepared)
     }
@@ -117,7 +117,7 @@ impl Session {
     pub async fn prepare_statement(&mut self, statement: Statement) -> Result<Arc<Prepared>> {
         if self.ctx.traced() {
             let told = self.begin_parse(&statement.text);
-            let done = Box::pin(self.prepare_one(statement)).await;
+            let done = env::boxed!(self.prepare_one(statement)).await;
             self.end_parse(told, &done);
             return done;
         }
@@ -126,7 +126,7 @@ impl Session {
 
     async fn prepare_one(&mut self, statement: Statement) -> Result<Arc<Prepared>> {
         if !self.identity.is_known() {
-            Box::pin(self.know_identity()).await?;
+            env::boxed!(self.know_identity()).await?;
         }
         match &statement.parsed {
             Parsed::Lifted(lifted) => {
@@ -143,7 +143,7 @@ impl Session {
             }
             _ => {
                 let prepared = self.prepare_with(statement, &[]).await?;
-                Box::pin(self.share(&prepared)).await;
+                env::boxed!(self.share(&prepared)).await;
                 return Ok(prepared);
             }
         }
@@ -166,32 +166,58 @@ impl Session {
         self.database.cache.get(&key).map(|_| key)
     }
 
-    /// The plan held for a text, if it is current.
+    /// The plan held for a text, if it is current and that can be told at once: the call has parsed
+    /// it.
     fn known_plan(&mut self, key: &PlanKey) -> Option<Arc<Plan>> {
-        let plan = self.database.cache.get(key)?;
-        self.begin_if_needed();
-        if !self.is_current(&plan) {
-            return None;
-        }
-        self.ctx.bump(Stat::ParseCountTotal, 1);
-        self.ctx.observer.statements.count_get(true);
-        self.note_parse(&plan, &key.text, &key.param_oids, Counted::Always);
+        let plan = self.current_plan(key)?;
+        self.count_call_of_parse(&plan, key, false);
         Some(plan)
     }
 
+    /// The same, and nothing of it counts as a parse yet.
+    fn current_plan(&mut self, key: &PlanKey) -> Option<Arc<Plan>> {
+        let plan = self.database.cache.get(key)?;
+        self.begin_if_needed();
+        if plan.may_be_hidden() || !self.is_current(&plan) {
+            return None;
+        }
+        self.ctx.observer.statements.count_get(true);
+        Some(plan)
+    }
+
+    /// A call has parsed a text; `is_made`: there was no plan for it.
+    fn count_call_of_parse(&mut self, plan: &Plan, key: &PlanKey, is_made: bool) {
+        self.ctx.bump(Stat::ParseCountTotal, 1);
+        if is_made {
+            self.ctx.bump(Stat::ParseCountHard, 1);
+        }
+        self.note_parse(plan, &key.text, &key.param_oids, Counted::Always);
+    }
+
     /// Prepares the text whose values have been taken out. `None`: it does not work, or does not
-    /// mean the same; the text itself says then what is wrong with it.
-    pub(crate) async fn prepare_lifted(
+    /// mean the same; the text itself says then what is wrong with it, and is what the call has
+    /// parsed.
+    async fn prepare_lifted(&mut self, text: Arc<str>, lifted: &Lifted) -> Option<Arc<Prepared>> {
+        let key = self.plan_key(Arc::from(&*lifted.text), &[]);
+        let (prepared, is_made) = self.plan_lifted(text, lifted, &key).await?;
+        self.count_call_of_parse(&prepared.plan, &key, is_made);
+        Some(prepared)
+    }
+
+    /// The same, which counts as no parse; and whether there was no plan for it. `key`: what that
+    /// is found by.
+    pub(crate) async fn plan_lifted(
         &mut self,
         text: Arc<str>,
         lifted: &Lifted,
-    ) -> Option<Arc<Prepared>> {
+        key: &PlanKey,
+    ) -> Option<(Arc<Prepared>, bool)> {
         if self.txn.as_ref().is_some_and(|txn| txn.failed) {
             return None;
         }
-        let key = self.plan_key(Arc::from(&*lifted.text), &[]);
-        let (statement, plan) = match self.known_plan(&key) {
-            Some(plan) => (Statement::unparsed(text), plan),
+        let held = self.current_plan(key);
+        let (plan, is_made) = match held {
+            Some(plan) => (plan, false),
             None => {
                 let statement = parse_single(&lifted.text).ok()?;
                 // What is told of a text is told each time.
@@ -200,8 +226,9 @@ impl Session {
                 }
                 self.tell(&statement);
                 self.begin_if_needed();
-                let plan = Box::pin(self.plan_for(&statement, &[])).await.ok()?;
-                (Statement::unparsed(text), plan)
+                // It may be held all the same, if a table might hide one of its views.
+                let plan = self.plan_or_make(&statement, &[], Counted::Always, Asked::Beside);
+                env::boxed!(plan).await.ok()?
             }
         };
         if plan.once || lifted.is_keyed() && !finds_one_row(&plan) {
@@ -211,17 +238,18 @@ impl Session {
         let values = lifted.suits(&plan.params)?.zip(&plan.params);
         let given = values.map(|(value, ty)| decode(value.as_bytes(), *ty, 0, false, &env));
         let given = given.collect::<Result<Vec<Value>>>().ok()?;
-        Some(Arc::new(Prepared {
+        let prepared = Prepared {
             renewed: Renewed::default(),
             param_oids: Vec::new(),
             columns: plan.columns.clone(),
             returns_rows: plan.returns_rows,
-            statement,
+            statement: Statement::unparsed(text),
             given: Some(given),
             declared: Vec::new(),
             context: self.plan_context.clone(),
             plan,
-        }))
+        };
+        Some((Arc::new(prepared), is_made))
     }
 
     async fn prepare_with(
@@ -230,7 +258,7 @@ impl Session {
         param_oids: &[u32],
     ) -> Result<Arc<Prepared>> {
         if !self.identity.is_known() {
-            Box::pin(self.know_identity()).await?;
+            env::boxed!(self.know_identity()).await?;
         }
         if let Some(txn) = &self.txn
             && txn.failed
@@ -313,27 +341,36 @@ impl Session {
         })
     }
 
-    /// The plan, made anew if a table has changed since or if it shows a view. Values that were
-    /// taken out of the text are in it then, not among its parameters.
+    /// The plan, made anew if a table has changed since, or if it is made for each execution.
+    /// Values that were taken out of the text are in it then, not among its parameters.
     pub(crate) async fn valid_plan(&mut self, prepared: &Arc<Prepared>) -> Result<Arc<Plan>> {
         let plan = &prepared.plan;
-        if self.serves(prepared) {
+        if self.serves(prepared) && !self.is_hidden(plan).await? {
             return Ok(plan.clone());
         }
-        if let Some((context, renewed)) = prepared.renewed.get()
+        let renewed = match plan.once {
+            true => prepared.renewed.take(),
+            false => prepared.renewed.get(),
+        };
+        if let Some((context, renewed)) = renewed
             && context == self.plan_context
             && self.is_current(&renewed)
+            && !self.is_hidden(&renewed).await?
         {
             return Ok(renewed);
-        }
-        if !plan.once {
-            self.ctx.observer.statements.pin_missed();
         }
         let statement = match &prepared.statement.parsed {
             Parsed::Unparsed => parse_single(&prepared.statement.text)?,
             _ => prepared.statement.clone(),
         };
-        let fresh = Box::pin(self.plan_for(&statement, &prepared.declared)).await?;
+        let declared = &prepared.declared;
+        let fresh = if plan.once {
+            env::boxed!(self.plan_for_one(&statement, declared, Counted::Always)).await?
+        } else {
+            self.ctx.observer.statements.pin_missed();
+            let asked = Asked::Execution;
+            env::boxed!(self.plan_counted(&statement, declared, Counted::Always, asked)).await?
+        };
         let shape = |plan: &Plan| -> Vec<u32> { plan.columns.iter().map(|c| c.oid).collect() };
         let same = |(a, b): (&kernel::row::ColType, &kernel::row::ColType)| a.is_same(*b);
         let params = prepared.given.is_some()

@@ -47,12 +47,21 @@ impl Session {
         // Boxed but for the shortest way: the frame of this function would be as large as all of
         // them together, and every idle session would keep that much stack touched.
         match &run.plan.kind {
-            Kind::Direct(direct) => {
+            Kind::Direct(direct) if run.plan.views.is_empty() => {
                 let encoder = self.encoder_of(run.plan, run.portal);
                 self.run_direct(direct, &run.params, encoder, run.sink).await.map(Fetched::Complete)
             }
-            _ => Box::pin(self.run_other(run)).await,
+            _ if run.plan.views.is_empty() => env::boxed!(self.run_other(run)).await,
+            _ => env::boxed!(self.run_over_views(run)).await,
         }
+    }
+
+    /// Runs a plan over views of the system's: they are as they are now.
+    async fn run_over_views(&mut self, run: Run<'_>) -> Result<Fetched> {
+        let outer = self.read_views(run.plan).await?;
+        let done = env::boxed!(self.run_other(run)).await;
+        self.views = outer;
+        done
     }
 
     fn encoder_of(&self, plan: &Plan, portal: &Portal) -> RowEncoder {
@@ -72,18 +81,22 @@ impl Session {
         let Run { plan, params, portal, max_rows, sink } = run;
         let encoder = self.encoder_of(plan, portal);
         match &plan.kind {
-            Kind::Empty | Kind::Direct(_) => Ok(Fetched::Empty),
+            Kind::Empty => Ok(Fetched::Empty),
+            Kind::Direct(direct) => {
+                let run = env::boxed!(self.run_direct(direct, &params, encoder, sink));
+                run.await.map(Fetched::Complete)
+            }
             Kind::Query(query) => {
                 self.run_query(query, params, portal, encoder, max_rows, sink).await
             }
             Kind::Merge(merge) => {
-                Box::pin(self.run_merge(merge, params)).await.map(Fetched::Complete)
+                env::boxed!(self.run_merge(merge, params)).await.map(Fetched::Complete)
             }
             Kind::Call(call) => {
                 // As in a block, what the message has done before would be committed with it.
                 let holds = usize::from(!self.is_first);
                 self.blocks_that_hold += holds;
-                let rows = Box::pin(self.run_call(call, params, false)).await;
+                let rows = env::boxed!(self.run_call(call, params, false)).await;
                 self.blocks_that_hold -= holds;
                 let mut encoder = encoder;
                 for row in rows?.iter().filter(|row| !row.is_empty()) {
@@ -93,18 +106,18 @@ impl Session {
                 Ok(Fetched::Complete("CALL".to_owned()))
             }
             Kind::With(with) => {
-                Box::pin(self.run_with(with, params, portal, encoder, max_rows, sink)).await
+                env::boxed!(self.run_with(with, params, portal, encoder, max_rows, sink)).await
             }
             Kind::Modify(modify) => {
-                let run = Box::pin(self.run_modify(modify, params, encoder, sink));
+                let run = env::boxed!(self.run_modify(modify, params, encoder, sink));
                 run.await.map(Fetched::Complete)
             }
             Kind::InsertSelect(insert) => {
-                let run = Box::pin(self.run_insert_select(insert, params, encoder, sink));
+                let run = env::boxed!(self.run_insert_select(insert, params, encoder, sink));
                 run.await.map(Fetched::Complete)
             }
             Kind::Utility(ast) => {
-                let done = Box::pin(self.run_utility(ast, portal, sink)).await;
+                let done = env::boxed!(self.run_utility(ast, portal, sink)).await;
                 if is_audited(ast) {
                     self.audit(&portal.prepared.statement.text, &done);
                 }
@@ -112,17 +125,17 @@ impl Session {
             }
             Kind::Own(own) => {
                 portal.params = params;
-                let done = Box::pin(self.run_own(own, portal, sink)).await;
+                let done = env::boxed!(self.run_own(own, portal, sink)).await;
                 if is_audited_own(own) {
                     self.audit(&portal.prepared.statement.text, &done);
                 }
                 done
             }
             Kind::Explain { options, statement } => {
-                Box::pin(self.run_explain(*options, statement, portal, sink)).await
+                env::boxed!(self.run_explain(*options, statement, portal, sink)).await
             }
-            Kind::ExplainPlan { id, statement } => {
-                Box::pin(self.explain_plan(id.clone(), statement)).await
+            Kind::ExplainPlan { id, statement, binds } => {
+                env::boxed!(self.explain_plan(id.clone(), statement, binds)).await
             }
         }
     }
@@ -138,7 +151,7 @@ impl Session {
         sink: &mut dyn RowSink,
     ) -> Result<Fetched> {
         if query.lock.is_some() {
-            let tag = Box::pin(self.run_locking(query, params, encoder, sink)).await?;
+            let tag = env::boxed!(self.run_locking(query, params, encoder, sink)).await?;
             return Ok(Fetched::Complete(tag));
         }
         let measured = self.measuring.is_some();
@@ -174,9 +187,9 @@ impl Session {
             }
             encoder = receiver.encoder;
         }
-        let stream = Box::pin(self.open_measured(query, state)).await?;
+        let stream = env::boxed!(self.open_measured(query, state)).await?;
         portal.state = PortalState::Rows(Box::new(OpenRows::new(stream, encoder)));
-        Box::pin(self.pump(portal, max_rows, sink)).await
+        env::boxed!(self.pump(portal, max_rows, sink)).await
     }
 
     /// The one row of a query that reads nothing, as far as that can be worked out without a plan.
@@ -202,7 +215,7 @@ impl Session {
             Some(physical) => physical,
             None => {
                 let make = || planner.physical_peeking(&plan.query.plan, params);
-                Box::pin(plan.physical.get_or_try_init(make)).await?
+                env::boxed!(plan.physical.get_or_try_init(make)).await?
             }
         };
         Ok(plan.brief.get_or_init(|| Brief::of(physical)).as_ref())
@@ -230,7 +243,7 @@ impl Session {
         };
         let run = Run { plan, params, portal: &mut *portal, max_rows: 0, sink };
         // A statement may hold another one: the future's size must not depend on itself.
-        let done = Box::pin(self.run_plan(run)).await;
+        let done = env::boxed!(self.run_plan(run)).await;
         self.note_plan(&prepared, plan);
         self.end_measured(outer, portal, 0, &done);
         self.end_call(call.as_ref(), plan, true, 0, &done);
@@ -268,6 +281,7 @@ impl Session {
             env: self.format_env(),
             target: None,
             given: self.given(),
+            views: self.views.clone(),
             keys: JoinKeys::default(),
             shared: SharedRows::default(),
             parallel,

@@ -111,16 +111,20 @@ impl Session {
         // Boxed: what few statements need shall not be part of every session's stack.
         let mut ready = self.settle_keys(true).await;
         if ready.is_ok() && !self.cursors.is_empty() {
-            ready = Box::pin(self.hold_cursors()).await;
+            ready = env::boxed!(self.hold_cursors()).await;
+            if ready.is_ok() {
+                // Functions that the rows have called may have changed something.
+                ready = self.settle_keys(true).await;
+            }
         }
         if ready.is_ok() && self.txn.is_some() && self.temporary.at_commit() {
-            ready = Box::pin(self.before_commit()).await;
+            ready = env::boxed!(self.before_commit()).await;
         }
         if ready.is_ok() && self.txn.as_ref().is_some_and(|txn| txn.actions.notify()) {
-            ready = Box::pin(self.await_turn()).await;
+            ready = env::boxed!(self.await_turn()).await;
         }
         if let Err(error) = ready {
-            Box::pin(self.rollback()).await?;
+            env::boxed!(self.rollback()).await?;
             return Err(error);
         }
         let Some(mut txn) = self.txn.take() else { return Ok(()) };
@@ -135,7 +139,7 @@ impl Session {
         }
         self.end_settings(done.is_ok());
         if !actions.is_empty() {
-            Box::pin(self.finish_actions(actions, done.is_ok())).await;
+            env::boxed!(self.finish_actions(actions, done.is_ok())).await;
         }
         done?;
         crate::auto_analyze::note_committed(std::mem::take(&mut txn.changed));
@@ -174,9 +178,9 @@ impl Session {
     /// The commit's.
     pub async fn sync(&mut self) -> Result<()> {
         match &self.txn {
-            Some(txn) if !txn.explicit && txn.failed => Box::pin(self.rollback()).await,
+            Some(txn) if !txn.explicit && txn.failed => env::boxed!(self.rollback()).await,
             Some(txn) if !txn.explicit => self.commit().await,
-            Some(txn) if txn.failed && !txn.released => Ok(Box::pin(self.let_go()).await?),
+            Some(txn) if txn.failed && !txn.released => Ok(env::boxed!(self.let_go()).await?),
             Some(_) => Ok(()),
             None => {
                 // A SET on its own has no transaction: it stays.

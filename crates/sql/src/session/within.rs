@@ -9,8 +9,8 @@ use super::transaction::Mark;
 use super::{Fetched, Session};
 use crate::encode::RowSink;
 use crate::parse::Statement;
-use crate::plan::{Direct, Kind, Prepared};
-use crate::planning::Counted;
+use crate::plan::{Direct, Kind, Plan, Prepared};
+use crate::planning::{Asked, Counted};
 use crate::{PgError, Result};
 use futures::FutureExt;
 use kernel::row::Value;
@@ -26,15 +26,58 @@ impl Session {
     ) -> Result<Arc<Prepared>> {
         self.begin_if_needed();
         let mark = self.ctx.traced().then(|| self.ctx.trace_mark());
-        let plan = Box::pin(self.plan_counted(&statement, types, counted)).await?;
-        let prepared = self.prepared(statement, types, plan);
+        let asked = Asked::Parse;
+        let plan = env::boxed!(self.plan_counted(&statement, types, counted, asked)).await?;
+        let prepared = self.prepared_to_run(statement, types, plan);
         if let Some(mark) = mark {
             self.tell_of_parse(&prepared, &mark);
         }
         Ok(prepared)
     }
 
-    /// Whether what is prepared can be run as it is.
+    /// The same of what has been parsed before and is planned for each execution: the plan of the
+    /// next one, which is no parse. `None`: it has to be prepared anew, as its names mean other
+    /// things by now, or it is not one that is planned for each.
+    pub(crate) async fn prepare_again(
+        &mut self,
+        prepared: &Prepared,
+        counted: Counted,
+    ) -> Result<Option<Arc<Prepared>>> {
+        let (before, declared) = (&prepared.plan, &prepared.declared);
+        if !before.once || prepared.context != self.plan_context || !self.is_current(before) {
+            return Ok(None);
+        }
+        let statement = prepared.statement.clone();
+        let plan = match self.plan_for_one(&statement, declared, counted).await {
+            Ok(plan) => plan,
+            // Of a table that has come before the one that was meant: what its columns are called
+            // is to be looked at.
+            Err(error) if error.code.starts_with("42") => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let objects = |plan: &Plan| -> Vec<_> { plan.tables.iter().map(|(obj, _)| *obj).collect() };
+        if objects(&plan) != objects(before) {
+            return Ok(None);
+        }
+        Ok(Some(self.prepared_to_run(statement, declared, plan)))
+    }
+
+    /// What is prepared to be run at once: a plan that is made for each execution is the next
+    /// one's.
+    fn prepared_to_run(
+        &self,
+        statement: Statement,
+        declared: &[u32],
+        plan: Arc<Plan>,
+    ) -> Arc<Prepared> {
+        let prepared = self.prepared(statement, declared, plan);
+        if prepared.plan.once {
+            prepared.renewed.set(prepared.context.clone(), prepared.plan.clone());
+        }
+        prepared
+    }
+
+    /// Whether what is prepared can be run as it is, unless a table hides one of its views.
     pub(crate) fn serves(&self, prepared: &Prepared) -> bool {
         let plan = &prepared.plan;
         !plan.once && prepared.context == self.plan_context && self.is_current(plan)
@@ -67,8 +110,9 @@ impl Session {
     ) -> Result<Fetched> {
         self.ctx.bump(Stat::ExecuteCount, 1);
         self.ctx.bump(Stat::RecursiveCalls, 1);
-        let plan = match self.serves(&portal.prepared) {
-            true => portal.prepared.plan.clone(),
+        let plan = &portal.prepared.plan;
+        let plan = match self.serves(&portal.prepared) && !plan.may_be_hidden() {
+            true => plan.clone(),
             false => self.valid_plan(&portal.prepared).boxed().await?,
         };
         if let Some(txn) = &mut self.txn {
@@ -86,17 +130,17 @@ impl Session {
             let mark = if again { self.mark_within() } else { None };
             params.truncate(plan.params.len());
             for call in &plan.hidden {
-                let value = Box::pin(self.session_call(call, &params)).await?;
+                let value = env::boxed!(self.session_call(call, &params)).await?;
                 params.push(value);
             }
             if traced {
-                Box::pin(self.make_traced(&plan, &params)).await?;
+                env::boxed!(self.make_traced(&plan, &params)).await?;
                 self.note_executed(&plan);
             }
             let outer = self.begin_measured(&plan, traced);
             let run = Run { plan: &plan, params, portal: &mut *portal, max_rows, sink: &mut *sink };
             // A part may be a block itself: the future's size must not depend on itself.
-            let done = Box::pin(self.run_plan(run)).await;
+            let done = env::boxed!(self.run_plan(run)).await;
             match (&done, kept, mark) {
                 (Err(error), Some(kept), Some(mark)) if error.is_object_gone() => {
                     self.measuring = outer;
@@ -166,7 +210,7 @@ impl Session {
         let prepared = portal.prepared.clone();
         let traced = self.begin_part(&prepared, None);
         let call = self.begin_call(&prepared.plan);
-        let done = Box::pin(self.pump_on(portal, max_rows, sink)).await;
+        let done = env::boxed!(self.pump_on(portal, max_rows, sink)).await;
         self.end_call(call.as_ref(), &prepared.plan, false, max_rows, &done);
         self.end_part(traced, &prepared, max_rows, &done);
         done
@@ -245,12 +289,15 @@ impl Session {
             return Err(PgError::new("2D000", "invalid transaction termination"));
         }
         let (isolation, read_only) = (txn.handle.isolation(), txn.read_only);
-        match commits {
-            true => Box::pin(self.commit()).await?,
-            false => Box::pin(self.rollback()).await?,
-        }
+        let carried = self.take_outliving_cursors();
+        let ended = match commits {
+            true => env::boxed!(self.commit()).await,
+            false => env::boxed!(self.rollback()).await,
+        };
+        // Code that catches what has failed goes on, with its cursors.
         self.begin(false, isolation, read_only);
+        self.put_cursors_back(carried);
         self.statement_start = self.txn.as_ref().map(super::Txn::mark);
-        Ok(())
+        ended
     }
 }

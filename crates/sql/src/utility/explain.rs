@@ -14,7 +14,7 @@ use crate::{PgError, Result};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::sql::sqlparser::ast::{Expr, UtilityOption, Value as AstValue};
 use kernel::row::Value;
-use query::explain::{Detail, Visits, key_condition, row_condition};
+use query::explain::{Detail, Visits, condition_beside_key, key_condition};
 use std::sync::Arc;
 
 /// What EXPLAIN is to show.
@@ -160,7 +160,7 @@ impl Session {
         let begin = self.ctx.env.now();
         let plan = match options.analyze {
             // One of its own: its steps are watched.
-            true => Arc::new(Box::pin(self.make_plan(statement, &[])).await?),
+            true => Arc::new(env::boxed!(self.make_plan(statement, &[])).await?),
             false => self.plan_for(statement, &[]).await?,
         };
         let mut explained = Explained::default();
@@ -198,13 +198,21 @@ impl Session {
         done("EXPLAIN")
     }
 
-    /// The steps of a plan's query; `None`: it goes by single rows.
+    /// The steps of a plan's query, whose parameters need no values; `None`: it goes by single
+    /// rows.
     pub(crate) async fn explained_steps(
         &mut self,
         plan: &Plan,
     ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
         if matches!(plan.kind, Kind::Direct(_)) {
             return Ok(None);
+        }
+        if !plan.params.is_empty()
+            && let Some((query, _)) = parts(&plan.kind)
+        {
+            let planner = &self.database.planner;
+            let unbound = planner.without_values(&query.query)?;
+            return Ok(Some(planner.physical(&unbound).await?));
         }
         let (query, _) = explained_parts(plan)?;
         let values = self.call_all(&plan.hidden).await?;
@@ -231,8 +239,10 @@ impl Session {
         let (start, before) = (self.ctx.env.now(), Visits::of(&self.ctx));
         let mut rows = 0u64;
         if let Some((physical, values)) = query {
-            let state = self.exec_state_with(values, true).await?;
-            let mut stream = self.database.planner.execute(physical, state, false)?;
+            let outer = self.read_views(plan).await?;
+            let state = self.exec_state_with(values, true).await;
+            self.views = outer;
+            let mut stream = self.database.planner.execute(physical, state?, false)?;
             while let Some(batch) = self.next_batch(&mut stream).await {
                 rows += u64::try_from(batch?.num_rows()).unwrap_or(0);
                 self.ctx.check_interrupt()?;
@@ -295,7 +305,8 @@ fn direct_details(direct: &Direct) -> Vec<Detail> {
     let Some(row) = direct.row() else { return Vec::new() };
     let mut details = vec![("Index Cond", key_condition(&row.table, &row.index, &row.key))];
     if !row.key_is_all {
-        details.push(("Filter", row_condition(&row.table, &row.filter)));
+        let left = condition_beside_key(&row.table, &row.index, &row.key, &row.filter);
+        details.extend(left.map(|text| ("Filter", text)));
     }
     details
 }

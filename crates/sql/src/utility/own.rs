@@ -27,26 +27,26 @@ impl Session {
     ) -> Result<Fetched> {
         match own {
             Own::Vacuum(what) => {
-                Box::pin(self.vacuum(what)).await?;
+                env::boxed!(self.vacuum(what)).await?;
                 done("VACUUM")
             }
             Own::Analyze(what) => {
-                Box::pin(self.analyze_tables(what)).await?;
+                env::boxed!(self.analyze_tables(what)).await?;
                 done("ANALYZE")
             }
             Own::Code(code) => {
-                let done = Box::pin(self.run_code(code)).await;
+                let done = env::boxed!(self.run_code(code)).await;
                 let statement = &portal.prepared.statement;
                 done.map_err(|error| located_in_code(error, &code.text, statement))
             }
             Own::CreateRoutine(spec) => {
-                let made = Box::pin(self.create_routine(spec)).await.map(Fetched::Complete);
+                let made = env::boxed!(self.create_routine(spec)).await.map(Fetched::Complete);
                 let code = spec.text.as_deref().unwrap_or("");
                 let statement = &portal.prepared.statement;
                 made.map_err(|error| located_in_code(error, code, statement))
             }
             Own::Routine(command) => {
-                Ok(Fetched::Complete(Box::pin(self.routine_command(command)).await?))
+                Ok(Fetched::Complete(env::boxed!(self.routine_command(command)).await?))
             }
             Own::Checkpoint => {
                 if !self.is_superuser().await? && !self.has_role(CHECKPOINT_ROLE).await? {
@@ -61,22 +61,26 @@ impl Session {
             Own::ShowParameter(pattern) => {
                 self.show_parameters(pattern.as_deref().unwrap_or(""), portal, sink)
             }
-            Own::Access(access) => Ok(Fetched::Complete(Box::pin(self.run_access(access)).await?)),
+            Own::Access(access) => {
+                Ok(Fetched::Complete(env::boxed!(self.run_access(access)).await?))
+            }
             Own::CreateSequence(spec) => {
                 self.check_writable("CREATE SEQUENCE")?;
                 Ok(Fetched::Complete(self.create_sequence(spec).await?))
             }
-            Own::Refresh(refresh) => Ok(Fetched::Complete(Box::pin(self.refresh(refresh)).await?)),
+            Own::Refresh(refresh) => {
+                Ok(Fetched::Complete(env::boxed!(self.refresh(refresh)).await?))
+            }
             Own::AlterRelation(alter) => {
                 self.check_writable("ALTER")?;
                 Ok(Fetched::Complete(self.alter_relation(alter).await?))
             }
             Own::AlterSystem(alter) => {
-                Box::pin(self.alter_system(alter)).await?;
+                env::boxed!(self.alter_system(alter)).await?;
                 done("ALTER SYSTEM")
             }
             Own::KillSession(victim) => {
-                Box::pin(self.kill(*victim)).await?;
+                env::boxed!(self.kill(*victim)).await?;
                 done("ALTER SYSTEM")
             }
             Own::FlushSharedPool => {
@@ -102,8 +106,8 @@ impl Session {
                 self.repository_call(*call).await?;
                 done("CALL")
             }
-            Own::Declare(declare) => Box::pin(self.declare(declare, portal)).await,
-            Own::Fetch(fetch) => Box::pin(self.fetch_cursor(fetch, portal, sink)).await,
+            Own::Declare(declare) => env::boxed!(self.declare(declare, portal)).await,
+            Own::Fetch(fetch) => env::boxed!(self.fetch_cursor(fetch, portal, sink)).await,
             Own::Close(name) => self.close_cursor(name.as_deref()),
             Own::SetConstraints { names, deferred } => {
                 self.set_constraints(names.as_deref(), *deferred).await?;

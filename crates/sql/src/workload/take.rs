@@ -39,7 +39,7 @@ pub(crate) fn take<'a>(
     interval_us: Option<i64>,
 ) -> LocalBoxFuture<'a, Result<Taken>> {
     // A boxed future of a named type: a statement of a session may be the caller.
-    Box::pin(async move {
+    env::boxed!(async move {
         let mut statements = Statements::new(instance, ctx).await?;
         statements.install().await?;
         let fills = statements.fills().await?;
@@ -70,7 +70,7 @@ pub(crate) fn drop_range<'a>(
     ctx: &'a Ctx,
     (low, high): (i64, i64),
 ) -> LocalBoxFuture<'a, Result<i64>> {
-    Box::pin(async move {
+    env::boxed!(async move {
         check_range(low, high)?;
         let mut statements = Statements::new(instance, ctx).await?;
         statements.install().await?;
@@ -89,7 +89,7 @@ pub(crate) fn keep_samples<'a>(
     instance: &'a Arc<Instance>,
     ctx: &'a Ctx,
 ) -> LocalBoxFuture<'a, Result<bool>> {
-    Box::pin(async move {
+    env::boxed!(async move {
         let mut statements = Statements::new(instance, ctx).await?;
         statements.install().await?;
         let fills = statements.fills().await?;

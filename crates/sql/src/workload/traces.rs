@@ -91,7 +91,7 @@ fn change<'a>(
     call: &'a RuleCall,
 ) -> LocalBoxFuture<'a, Result<()>> {
     // A boxed future of a named type: a statement of a session is the caller.
-    Box::pin(async move {
+    env::boxed!(async move {
         let mut statements = Statements::new(instance, ctx).await?;
         statements.install().await?;
         statements.begin();
@@ -191,7 +191,7 @@ pub(super) async fn try_read_rules(instance: &Arc<Instance>, ctx: &Ctx) {
 /// # Errors
 /// What reading the table fails with.
 fn read_rules<'a>(instance: &'a Arc<Instance>, ctx: &'a Ctx) -> LocalBoxFuture<'a, Result<()>> {
-    Box::pin(async move {
+    env::boxed!(async move {
         let Some(number) = instance.observer.outdated_trace_rules() else { return Ok(()) };
         let mut statements = Statements::new(instance, ctx).await?;
         statements.begin();

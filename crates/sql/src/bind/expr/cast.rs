@@ -6,11 +6,14 @@
 use super::build::{call, text_of};
 use super::literal::placeholder_index;
 use crate::Result;
+use crate::bind::scalar::is_timed;
 use crate::bind::{Binder, object_parts, refuse};
-use datafusion::sql::sqlparser::ast::{CastKind, DataType, Expr, Value, Values};
+use datafusion::sql::sqlparser::ast::{CaseWhen, CastKind, DataType, Expr, Value, Values};
 use kernel::row::{ColType, TypeKind};
+use query::cast::parse_text;
 use query::functions::cast_name;
 use query::sqltype::col_type_of_sql;
+use query::wire::FormatEnv;
 
 /// Untyped literals in the columns of VALUES take the type that another row's cast gives.
 pub(in crate::bind) fn type_literals(values: &mut Values) {
@@ -34,6 +37,44 @@ pub(super) fn type_alike(all: &mut [&mut Expr]) {
     for one in all.iter_mut().filter(|one| text_of(one).is_some()) {
         as_type(one, data_type.clone());
     }
+}
+
+/// Untyped literals among the results of a CASE take the type that all others are cast to.
+///
+/// # Errors
+/// 22P02 and its like for a literal that the type does not have, whether or not it is the result.
+pub(super) fn type_results(
+    conditions: &mut [CaseWhen],
+    otherwise: Option<&mut Expr>,
+) -> Result<()> {
+    let results = conditions.iter_mut().map(|one| &mut one.result);
+    let all: Vec<&mut Expr> = results.chain(otherwise).collect();
+    let mut typed: Option<&DataType> = None;
+    for one in &all {
+        match &**one {
+            Expr::Value(value) if value.value == Value::Null => {}
+            literal if text_of(literal).is_some() => {}
+            Expr::Cast { data_type, array: false, format: None, .. }
+                if typed.is_none_or(|ty| ty == data_type) =>
+            {
+                typed = Some(data_type);
+            }
+            _ => return Ok(()),
+        }
+    }
+    let Some(sql) = typed.cloned() else { return Ok(()) };
+    // Where lengths differ, the type of all has none.
+    let is_plain = |ty: &ColType| ty.modifier == -1 && !ty.kind.is_text();
+    let Some(ty) = col_type_of_sql(&sql).ok().flatten().filter(is_plain) else { return Ok(()) };
+    for one in all {
+        let Some(text) = text_of(one) else { continue };
+        // What is read in the session's time zone is left to the cast.
+        if !is_timed(ty.kind) {
+            parse_text(text, ty, &FormatEnv::plain())?;
+        }
+        as_type(one, sql.clone());
+    }
+    Ok(())
 }
 
 /// Writes a cast around an expression.

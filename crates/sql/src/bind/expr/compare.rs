@@ -1,13 +1,13 @@
 //! Comparisons with several values: BETWEEN, IN, ANY and ALL.
 //!
 //! What it promises: an untyped literal takes the other side's type. What it must never do: write
-//! out a list so long that the plan is all comparisons.
+//! out a list so long that the plan is all comparisons, or one whose values have a type in common.
 
 use super::array::array_items;
 use super::build::{binary, call, not, string, text_of};
-use crate::bind::{Binder, refuse};
+use crate::bind::{Binder, object_parts, refuse};
 use crate::{PgError, Result};
-use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, UnaryOperator, Value};
+use datafusion::sql::sqlparser::ast::{BinaryOperator, DataType, Expr, UnaryOperator, Value};
 use std::fmt::Write as _;
 
 /// Longest list that is written out as comparisons.
@@ -40,6 +40,38 @@ fn constants(list: &[Expr]) -> Option<(&'static str, String)> {
     }
     text.push('}');
     Some((if literals { query::lists::IN_LITERALS } else { query::lists::IN_INTEGERS }, text))
+}
+
+/// Functions of texts that give a text.
+const OF_TEXTS: [&str; 23] = [
+    "btrim",
+    "chr",
+    "concat",
+    "concat_ws",
+    "format",
+    "initcap",
+    "left",
+    "lower",
+    "lpad",
+    "ltrim",
+    "md5",
+    "repeat",
+    "replace",
+    "reverse",
+    "right",
+    "rpad",
+    "rtrim",
+    "split_part",
+    "substr",
+    "substring",
+    "to_char",
+    "translate",
+    "upper",
+];
+
+fn is_text_type(data_type: &DataType) -> bool {
+    let ty = query::sqltype::col_type_of_sql(data_type).ok().flatten();
+    ty.is_some_and(|ty| ty.kind.is_text())
 }
 
 fn whole_number(item: &Expr) -> Option<i64> {
@@ -90,9 +122,13 @@ impl Binder<'_> {
             *expr = not(any, *negated);
             return Ok(());
         }
+        // Literals beside texts have one type with them, which the value decides on: char(n) is not
+        // compared with each by itself.
+        let texts = list.iter().any(|item| self.is_text_value(item));
+        let texts = texts && !self.is_untyped(value);
         self.all(list.iter_mut())?;
         let untyped = list.iter().any(|e| text_of(e).is_some());
-        if !untyped || list.len() > LIST_MAX {
+        if !untyped || texts || list.len() > LIST_MAX {
             return Ok(());
         }
         let (value, negated) = ((**value).clone(), *negated);
@@ -100,6 +136,46 @@ impl Binder<'_> {
         let any = joined(equal.collect(), &BinaryOperator::Or).unwrap_or_else(|| string(""));
         *expr = not(Expr::Nested(Box::new(any)), negated);
         Ok(())
+    }
+
+    /// Whether it is a literal, or a parameter, that has no type yet.
+    fn is_untyped(&self, expr: &Expr) -> bool {
+        match expr {
+            Expr::Nested(inner) => self.is_untyped(inner),
+            Expr::Value(value) => match &value.value {
+                Value::Placeholder(name) => self.parameter_type(name).is_none(),
+                _ => text_of(expr).is_some(),
+            },
+            _ => false,
+        }
+    }
+
+    /// Whether it is a text for certain, and no literal.
+    fn is_text_value(&self, expr: &Expr) -> bool {
+        match expr {
+            Expr::Nested(inner) => self.is_text_value(inner),
+            Expr::Cast { data_type, .. } => is_text_type(data_type),
+            Expr::TypedString(typed) => is_text_type(&typed.data_type),
+            Expr::Value(value) => match &value.value {
+                Value::Placeholder(name) => {
+                    self.parameter_type(name).is_some_and(|ty| ty.kind.is_text())
+                }
+                _ => false,
+            },
+            Expr::Function(call) => {
+                let name = object_parts(&call.name).ok().and_then(|mut parts| parts.pop());
+                name.is_some_and(|name| OF_TEXTS.contains(&name.as_str()))
+            }
+            Expr::BinaryOp { op: BinaryOperator::StringConcat, .. }
+            | Expr::Substring { .. }
+            | Expr::Trim { .. } => true,
+            _ => false,
+        }
+    }
+
+    fn parameter_type(&self, name: &str) -> Option<kernel::row::ColType> {
+        let at = super::literal::placeholder_index(name).ok()?;
+        self.params.types.get(at).copied().flatten()
     }
 
     /// `x = ANY (...)` over an array literal or a subquery.

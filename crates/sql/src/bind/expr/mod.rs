@@ -227,6 +227,7 @@ impl Binder<'_> {
             Expr::Function(_) => self.function(expr),
             Expr::Case { operand, conditions, else_result, .. } => {
                 let sets = std::mem::replace(&mut self.sets_allowed, false);
+                cast::type_results(conditions, else_result.as_deref_mut())?;
                 self.all(operand.iter_mut().map(|e| &mut **e))?;
                 for CaseWhen { condition, result } in conditions {
                     self.all([condition, result])?;

@@ -30,7 +30,6 @@ impl Binder<'_> {
         if json_operator(op).is_some() {
             path_literal(right);
         }
-        let value_first = is_constant(left) && !is_constant(right);
         self.all([&mut **left, &mut **right])?;
         if let BinaryOperator::PGCustomBinaryOperator(parts) = op {
             let symbol = match &parts[..] {
@@ -87,12 +86,6 @@ impl Binder<'_> {
                 Expr::Like { negated, any: false, expr: a, pattern, escape_char: None }
             }
         };
-        // The library takes `1 = a` and `a = 1` for two conditions that cannot both hold, and which
-        // of `5 < a` and `a >= 5` is the narrower for the other one.
-        if let (true, Some(turned)) = (value_first, turned(op)) {
-            std::mem::swap(left, right);
-            *op = turned;
-        }
         match op {
             BinaryOperator::Plus
             | BinaryOperator::Minus
@@ -189,30 +182,5 @@ fn path_literal(expr: &mut Expr) {
         .collect();
     if let Some(items) = items {
         *expr = string(format!("{{{}}}", items.join(",")));
-    }
-}
-
-/// The comparison that says the same with its sides changed; `None`: it is none.
-fn turned(op: &BinaryOperator) -> Option<BinaryOperator> {
-    Some(match op {
-        BinaryOperator::Eq => BinaryOperator::Eq,
-        BinaryOperator::NotEq => BinaryOperator::NotEq,
-        BinaryOperator::Lt => BinaryOperator::Gt,
-        BinaryOperator::LtEq => BinaryOperator::GtEq,
-        BinaryOperator::Gt => BinaryOperator::Lt,
-        BinaryOperator::GtEq => BinaryOperator::LtEq,
-        _ => return None,
-    })
-}
-
-/// Whether it is made of values that are written.
-fn is_constant(expr: &Expr) -> bool {
-    match expr {
-        Expr::Value(_) => true,
-        Expr::Cast { expr, .. } | Expr::UnaryOp { expr, .. } | Expr::Nested(expr) => {
-            is_constant(expr)
-        }
-        Expr::BinaryOp { left, right, .. } => is_constant(left) && is_constant(right),
-        _ => false,
     }
 }

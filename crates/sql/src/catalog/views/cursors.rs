@@ -15,8 +15,8 @@ use std::sync::Arc;
 
 views! {
     "v$open_cursor", Make::Local(open_cursors), "Cursors of the open sessions: those that DECLARE \
-        has opened, and statements that PREPARE has named. What a driver has prepared by the \
-        protocol is not among them, nor cursors of stored code." {
+        has opened or code for a cursor variable, and statements that PREPARE has named. What a \
+        driver has prepared by the protocol is not among them, nor other cursors of code." {
         saddr: Text, "The session, as `v$session.saddr` has it.";
         sid: Int4, "The session.";
         user_name: Text, "Who has logged on there, as `v$session.username` has it.";
@@ -26,7 +26,7 @@ views! {
         hash_value: Int8, "Hash value of the same.";
         sql_id: Text, "Name of the same.";
         sql_text: Text, "The first 60 characters of the statement.";
-        cursor_type: Text, "`OPEN`: of DECLARE; `SESSION CURSOR CACHED`: of PREPARE.";
+        cursor_type: Text, "`OPEN`: of DECLARE or code; `SESSION CURSOR CACHED`: of PREPARE.";
     }
 }
 

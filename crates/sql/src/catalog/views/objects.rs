@@ -16,10 +16,12 @@ use crate::session::Session;
 use block::{BLOCK_BYTES, ObjId};
 use kernel::dict::{
     self, ColumnDef, ColumnStats, Generated, IndexDef, IndexKind, IndexStats, KEY_EXPR, TableDef,
-    TableStats,
+    TableStats, Times,
 };
-use kernel::row::{ColType, TypeKind, Value};
+use kernel::row::{ColType, Datum, TypeKind, Value};
 use kernel::space::UNIT_BLOCKS;
+use query::datetime::EPOCH_US;
+use query::wire::FormatEnv;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -108,8 +110,12 @@ views! {
         temporary: Text, "`Y`: it is a session's own.";
         status: Text, "`VALID`: what others use cannot be taken from them.";
         subobject_name: Text, "Always NULL: there are no partitions.";
-        created: Timestamptz, "Always NULL: nobody notes when it is made.";
-        last_ddl_time: Timestamptz, "Always NULL: nor when it is altered.";
+        created: Timestamptz, "When it was made, by the clock of the instance that did it; NULL, \
+            as the two that follow: before databases noted that.";
+        last_ddl_time: Timestamptz, "When it was last changed: altered, emptied, renamed, given \
+            an index, rights on it granted or taken.";
+        timestamp: Text, "When what it is made of was last changed, as `2026-01-02:03:04:05`: not \
+            by rights and names, nor emptied.";
         generated: Text, "`N`: names that are not given follow a rule, and are as good.";
         secondary: Text, "Always `N`.";
     }
@@ -230,6 +236,7 @@ pub(super) fn type_name(ty: ColType) -> String {
         TypeKind::Float8 => "BINARY_DOUBLE",
         TypeKind::Varchar => "VARCHAR2",
         TypeKind::Char => "CHAR",
+        TypeKind::Text if ty.is_ref_cursor() => "REF CURSOR",
         TypeKind::Text => "CLOB",
         TypeKind::Bytea => "BLOB",
         TypeKind::Date => "DATE",
@@ -290,8 +297,18 @@ fn key_part(table: &TableDef, index: &IndexDef, at: u16) -> Value {
     }
 }
 
-fn objects(catalog: &Catalog, rows: &mut Rows) {
-    let mut add = |schema: &str, name: &str, obj: ObjId, kind: &str| {
+/// When what is in `obj$` was made and changed.
+type ObjectTimes = BTreeMap<ObjId, Times>;
+
+/// A time as a text of the field's.
+fn stamp(time_us: i64, env: &FormatEnv) -> Value {
+    let local = Datum::Timestamp(env.zone.local(time_us - EPOCH_US));
+    let shown = query::wire::to_text(&local, env);
+    text(shown.split('.').next().unwrap_or_default().replace(' ', ":"))
+}
+
+fn objects(catalog: &Catalog, known: &ObjectTimes, env: &FormatEnv, rows: &mut Rows) {
+    let mut add = |schema: &str, name: &str, obj: ObjId, kind: &str, times: Times| {
         let has_blocks = matches!(kind, "TABLE" | "INDEX" | "MATERIALIZED VIEW");
         rows.push(vec![
             shown_name(schema),
@@ -302,30 +319,32 @@ fn objects(catalog: &Catalog, rows: &mut Rows) {
             yes(is_temporary(schema)),
             text("VALID"),
             Value::Null,
-            Value::Null,
-            Value::Null,
+            times.made_us.map_or(Value::Null, wall),
+            times.altered_us.map_or(Value::Null, wall),
+            times.shaped_us.map_or(Value::Null, |time_us| stamp(time_us, env)),
             yes(false),
             yes(false),
         ]);
     };
+    let times = |obj: ObjId| known.get(&obj).copied().unwrap_or_default();
     for table in &catalog.tables {
         let kind = if table.materialized.is_some() { "MATERIALIZED VIEW" } else { "TABLE" };
-        add(&table.schema, &table.name, table.obj, kind);
+        add(&table.schema, &table.name, table.obj, kind, times(table.obj));
         for index in table.all_indexes() {
-            add(&table.schema, &index.name, index.obj, "INDEX");
+            add(&table.schema, &index.name, index.obj, "INDEX", times(index.obj));
         }
     }
     for view in &catalog.views {
-        add(&view.schema, &view.name, view.obj, "VIEW");
+        add(&view.schema, &view.name, view.obj, "VIEW", times(view.obj));
     }
     for def in &catalog.sequences {
-        add(&def.schema, &def.name, def.obj, "SEQUENCE");
+        add(&def.schema, &def.name, def.obj, "SEQUENCE", times(def.obj));
     }
     for def in &catalog.types.all {
-        add(&def.schema, &def.name, def.obj, "TYPE");
+        add(&def.schema, &def.name, def.obj, "TYPE", def.times);
     }
     for def in &catalog.routines.all {
-        add(&def.schema, &def.name, def.obj, super::code::kind(def));
+        add(&def.schema, &def.name, def.obj, super::code::kind(def), def.times);
     }
 }
 
@@ -616,11 +635,20 @@ impl Session {
         Ok(all)
     }
 
+    async fn object_times(&mut self) -> Result<ObjectTimes> {
+        let txn = self.transaction()?;
+        let all = dict::objects(&self.ctx, &txn).await?;
+        Ok(all.into_iter().map(|object| (object.obj, object.times)).collect())
+    }
+
     /// The rows of one of these views.
     pub(super) async fn objects_view(&mut self, which: SessionView, rows: &mut Rows) -> Result<()> {
         let catalog = self.shown_catalog().await?;
         match which {
-            SessionView::Objects => objects(&catalog, rows),
+            SessionView::Objects => {
+                let known = self.object_times().await?;
+                objects(&catalog, &known, &self.format_env(), rows);
+            }
             SessionView::Tables => {
                 let txn = self.transaction()?;
                 let all = dict::all_statistics(&self.ctx, &txn).await?;

@@ -4,7 +4,7 @@
 //! GRANT. What it must never do: tell who has a password, but to a superuser.
 
 use super::registry::{Column, Make, SessionView, columns, views};
-use super::shown_name;
+use super::{shown_name, wall};
 use crate::Result;
 use crate::catalog::Catalog;
 use crate::catalog::rows::Shape::{Int8, Text, Timestamptz};
@@ -43,7 +43,7 @@ views! {
         default_tablespace: Text, "Where its tables are.";
         temporary_tablespace: Text, "Always NULL: there is none.";
         lock_date: Timestamptz, "Always NULL: nobody notes when it is locked.";
-        created: Timestamptz, "Always NULL: nor when it is made.";
+        created: Timestamptz, "When it was made; NULL: before databases noted that.";
         profile: Text, "`DEFAULT`, as in `dba_profiles`.";
         authentication_type: Text, "`PASSWORD`: it has one; else `NONE`. NULL for who is no \
             superuser.";
@@ -53,7 +53,7 @@ views! {
     "all_users", Make::Session(SessionView::AllUsers), "The same users, as everybody may know them." {
         username: Text, "Name.";
         user_id: Int8, "Number.";
-        created: Timestamptz, "Always NULL: nobody notes when it is made.";
+        created: Timestamptz, "When it was made, as in `dba_users`.";
         oracle_maintained: Text, "`Y`: there is one in every database; else `N`.";
     }
     "user_users", Make::Session(SessionView::UserUsers), "The current user." {
@@ -64,7 +64,7 @@ views! {
         expiry_date: Timestamptz, "Until when the password counts; NULL: for ever.";
         default_tablespace: Text, "Where its tables are.";
         temporary_tablespace: Text, "Always NULL: there is none.";
-        created: Timestamptz, "Always NULL: nobody notes when it is made.";
+        created: Timestamptz, "When it was made, as in `dba_users`.";
     }
     "dba_roles", Make::Session(SessionView::Roles), "Roles that nobody logs on as." {
         role: Text, "Name.";
@@ -148,6 +148,11 @@ fn maintained(user: &UserDef) -> Value {
     text(if user.obj.0 < USER_OBJ_MIN { "Y" } else { "N" })
 }
 
+/// When it was made.
+fn made(user: &UserDef) -> Value {
+    user.made_us.map_or(Value::Null, wall)
+}
+
 /// Until when the password of a user counts, if that ends.
 fn until(user: &UserDef) -> Option<i64> {
     user.valid_until.filter(|until| *until != i64::MAX)
@@ -177,7 +182,7 @@ fn users(catalog: &Catalog, now_us: i64, all: bool, rows: &mut Rows) {
             text(super::objects::USERS),
             Value::Null,
             Value::Null,
-            Value::Null,
+            made(user),
             text("DEFAULT"),
             opt_text(all.then_some(password)),
             maintained(user),
@@ -189,7 +194,7 @@ fn users(catalog: &Catalog, now_us: i64, all: bool, rows: &mut Rows) {
 fn all_users(catalog: &Catalog, all: bool, rows: &mut Rows) {
     for user in catalog.users.iter().filter(|user| is_user(user, all)) {
         let (name, number) = (shown_name(&user.name), int(user.obj.0));
-        rows.push(vec![name, number, Value::Null, maintained(user)]);
+        rows.push(vec![name, number, made(user), maintained(user)]);
     }
 }
 
@@ -204,7 +209,7 @@ fn user_users(catalog: &Catalog, now_us: i64, rows: &mut Rows) {
             until(user).map_or(Value::Null, Value::Timestamptz),
             text(super::objects::USERS),
             Value::Null,
-            Value::Null,
+            made(user),
         ]);
     }
 }
