@@ -1,7 +1,8 @@
 //! Bind variables: `variable`, `print`.
 //!
-//! What it promises: a cursor that a block has opened for a variable is shown once, all of its rows,
-//! and closed; so is one whose variable gets another value. What it must never do: give a variable a value that it does not take.
+//! What it promises: a cursor that a block has opened for a variable is shown once, all of its
+//! rows, and closed; so is one whose variable gets another value. What it must never do: give a
+//! variable a value that it does not take.
 
 use super::Shell;
 use super::commands::split_word;

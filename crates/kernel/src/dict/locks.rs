@@ -5,8 +5,8 @@
 //! until its commit is acknowledged. An instance asked to give up S first calls
 //! [`super::invalidate`], which raises the row cache's generation. S may be gone again by the time
 //! that its taker goes on, so the generation is read before S is taken ([`super::state::Dict`]'s
-//! `right_to_keep`): what is read under an S that did not last is not put in. Where an instance cannot know what it missed (a membership change), it
-//! calls [`super::invalidate_all`].
+//! `right_to_keep`): what is read under an S that did not last is not put in. Where an instance
+//! cannot know what it missed (a membership change), it calls [`super::invalidate_all`].
 
 use block::ObjId;
 use env::BoxFuture;

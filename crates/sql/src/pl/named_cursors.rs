@@ -182,8 +182,9 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// Whether the cursor that a variable gets is the code's to close: one that was opened since the
-    /// code began, or that an earlier block has kept open for the client's variable of this name.
+    /// Whether the cursor that a variable gets is the code's to close: one that was opened since
+    /// the code began, or that an earlier block has kept open for the client's variable of this
+    /// name.
     fn is_own_cursor(&self, slot: Slot, name: &str) -> bool {
         self.session.is_opened_after(name, self.cursors_before)
             || self.kept.contains(&slot) && self.session.is_kept_open(name)
