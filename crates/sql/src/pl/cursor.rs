@@ -2,7 +2,8 @@
 //! [`super::named_cursors`].
 //!
 //! What it promises: a cursor's arguments are seen by its query alone; what it says of itself
-//! (`c%rowcount`) is its own. What it must never do: read rows that nobody has fetched.
+//! (`c%rowcount`) is its own. What it must never do: run a query that gives its rows one by one to
+//! its end before they are fetched.
 
 use super::exec::Source;
 use super::lex::Tok;
