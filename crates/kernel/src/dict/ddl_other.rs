@@ -16,6 +16,7 @@ use super::store::{self, Record, obj};
 use super::times::Times;
 use crate::error::{Error, Result};
 use crate::row::Value;
+use crate::seq::withdraw_common;
 use crate::txn::Transaction;
 
 /// Makes a sequence.
@@ -103,8 +104,9 @@ pub async fn set_sequence_table(
 
 /// Changes by which rules a sequence goes on and, with `restart`, what it gives next. Part of the
 /// transaction, unlike `setval`. Another generation begins: the values that instances hold are
-/// lost, but for those of this instance if nobody has taken or set any since and it does not
-/// cycle: it goes on behind the last one that was handed out.
+/// lost, but for those of this instance, or those that all instances have in common, if nobody has
+/// taken or set any since and it does not cycle: it goes on behind the last one that was handed
+/// out. Common ones are lost if the transaction is rolled back.
 ///
 /// # Errors
 /// [`Error::Invalid`] if the rules contradict each other, or how far the sequence has got;
@@ -123,9 +125,12 @@ pub async fn alter_sequence(
     let rules: Vec<(usize, Value)> =
         (1..at::SEQ_TABLE).chain([at::SEQ_TYPE]).map(|i| (i, values[i].to_value())).collect();
     let held = of(txn.core())?.sequences.withdraw(sequence.obj, sequence.generation);
-    let known = held.as_ref().and_then(|held| Some((held.given()?, held.last())));
+    let mut known = held.as_ref().and_then(|held| Some((held.given()?, held.last())));
     if let Some(held) = held {
         txn.on_rollback(Box::new(move || held.give_back()));
+    }
+    if known.is_none() {
+        known = env::boxed!(withdraw_common(ctx, txn, sequence)).await?;
     }
     change_sequence(ctx, txn, sequence, |row| {
         let highwater = row.int(at::SEQ_HIGHWATER)?;

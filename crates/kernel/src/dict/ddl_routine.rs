@@ -37,13 +37,15 @@ pub struct NewRoutine {
     pub signature: String,
     pub owner: ObjId,
     pub body: RoutineBody,
+    /// No other routine of its language has the name in its schema, whatever is given to it.
+    pub alone: bool,
 }
 
 /// What [`alter_routine`] does.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum RoutineChange<'a> {
-    /// CREATE OR REPLACE: all but what is given in calls, which stays as it is.
-    Replace(&'a RoutineBody),
+    /// CREATE OR REPLACE: another body, and the signature that goes with it.
+    Replace(&'a RoutineBody, &'a str),
     Strict(bool),
     Volatility(Volatility),
     Definer(bool),
@@ -95,7 +97,10 @@ pub async fn create_routine(ctx: &Ctx, txn: &Arc<Transaction>, new: NewRoutine) 
     hold_types_of(ctx, txn, &new.body).await?;
     change_list_of(ctx, txn, ROUTINES_OBJ, ROUTINES_VERSION).await?;
     let known = routines(ctx, txn).await?;
-    if known.named(&new.schema, &new.name).any(|one| one.signature == new.signature) {
+    let in_way = |one: &RoutineDef| {
+        one.signature == new.signature || new.alone && one.body.language == new.body.language
+    };
+    if known.named(&new.schema, &new.name).any(|one| in_way(one)) {
         return Err(exists(&new.name, &new.signature));
     }
     let def = RoutineDef {
@@ -165,20 +170,25 @@ pub async fn alter_routine(
     match change {
         RoutineChange::Schema(schema) => check_schema(ctx, txn, schema).await?,
         RoutineChange::Rename(name) => check_name(name)?,
-        RoutineChange::Replace(body) => hold_types_of(ctx, txn, body).await?,
+        RoutineChange::Replace(body, _) => hold_types_of(ctx, txn, body).await?,
         _ => {}
     }
     let now = lock_routine(ctx, txn, routine).await?;
     let text = |text: &str| Value::Text(text.into());
     let known = routines(ctx, txn).await?;
-    let taken = |schema: &str, name: &str| {
-        known.named(schema, name).any(|one| one.signature == now.signature)
+    let other = |schema: &str, name: &str, signature: &str| {
+        known.named(schema, name).any(|one| one.signature == signature && one.obj != now.obj)
     };
+    let taken = |schema: &str, name: &str| other(schema, name, &now.signature);
     let mut changes = match change {
-        RoutineChange::Replace(body) => {
+        RoutineChange::Replace(body, signature) => {
+            if other(&now.schema, &now.name, signature) {
+                return Err(exists(&now.name, signature));
+            }
             delete(ctx, txn, now.obj).await?;
-            let times = now.times.after(ctx);
-            let def = RoutineDef { body: body.clone(), times, ..RoutineDef::clone(&now) };
+            let (times, signature) = (now.times.after(ctx), signature.to_owned());
+            let body = body.clone();
+            let def = RoutineDef { body, times, signature, ..RoutineDef::clone(&now) };
             write(ctx, txn, &def).await?;
             return touch_routines(txn);
         }

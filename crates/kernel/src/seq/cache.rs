@@ -66,6 +66,14 @@ struct Loads {
     def: Option<Arc<SequenceDef>>,
 }
 
+impl Loads {
+    fn note(&mut self, def: &SequenceDef) {
+        if self.def.as_ref().is_none_or(|known| known.version != def.version) {
+            self.def = Some(Arc::new(def.clone()));
+        }
+    }
+}
+
 /// One sequence's values, and the turn to take more.
 pub(super) struct Slot {
     held: Latch<Held>,
@@ -112,9 +120,12 @@ impl Slot {
         let mut loads = self.loads.lock();
         loads.count += 1;
         loads.us += us;
-        if loads.def.as_ref().is_none_or(|known| known.version != def.version) {
-            loads.def = Some(Arc::new(def.clone()));
-        }
+        loads.note(def);
+    }
+
+    /// A value of it was taken here that was loaded elsewhere.
+    pub fn note_use(&self, def: &SequenceDef) {
+        self.loads.lock().note(def);
     }
 
     /// Gives up what is left of values of this generation: nobody gets them any more.

@@ -8,4 +8,5 @@ mod turn;
 mod tests;
 
 pub use cache::{CachedSequence, Caches};
+pub(crate) use next::withdraw_common;
 pub use next::{cached, last_value, nextval, setval};

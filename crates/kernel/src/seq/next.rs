@@ -9,7 +9,7 @@ use std::sync::Arc;
 use observe::{Ctx, TimePart, WaitEvent, enq_p1};
 
 use super::cache::{CachedSequence, Range, Slot};
-use super::turn::COMMON_MAX;
+use super::turn::{COMMON_MAX, common_here};
 use crate::dict::{
     Fixed, Record, SequenceDef, autonomous, change, finish, newest, obj_key, of, one,
 };
@@ -160,9 +160,41 @@ async fn take_common(
     // Before it is handed out: whoever comes next goes on behind it.
     turn.set_common(def, left)?;
     turns.end(turn, asked, slot);
+    slot.note_use(def);
     // The others may have put this instance out, and gone on.
     core.check_deadline();
     Ok(value)
+}
+
+/// Takes back what is left of the values that all instances have in common: nobody gets them any
+/// more. The value that was handed out last, and the last one that was held: as long as that is how
+/// far the sequence has got, it may go on behind the one handed out. The turn is over then; who
+/// comes next takes values from the dictionary.
+pub(crate) async fn withdraw_common(
+    ctx: &Ctx,
+    txn: &Arc<Transaction>,
+    def: &SequenceDef,
+) -> Result<Option<(i64, i64)>> {
+    let core = txn.core();
+    let dict = of(core)?;
+    // What this transaction has made or changed, it takes from the dictionary itself.
+    if !def.has_common_cache()
+        || core.table_locks.values().is_none()
+        || dict.has_touched_object(txn, def.obj)
+    {
+        return Ok(None);
+    }
+    let slot = dict.sequences.slot(def.obj);
+    let p = [enq_p1(*b"SV", ENQUEUE_X), u64::from(def.obj.0), 0];
+    let request = ctx.ask_enqueue(WaitEvent::DfsLockHandle);
+    let mut turns = ctx.wait_or_cancel(WaitEvent::DfsLockHandle, p, slot.refill.lock()).await?;
+    let turn = turns.begin(ctx, txn, def, None).await?;
+    let _held = request.granted();
+    let Some(range) = turn.common(def) else { return Ok(None) };
+    // Before anybody may go on behind them.
+    turn.set_common(def, Range::default())?;
+    let given = range.first.checked_sub(range.increment);
+    Ok(given.map(|given| (given, last_of(&range))))
 }
 
 /// Takes new values unless another session did meanwhile.
@@ -321,6 +353,7 @@ pub async fn last_value(
 }
 
 /// What this instance holds of each sequence it has used; another one may have dropped it since.
+/// What all instances have in common is held by the one that has its enqueue.
 #[must_use]
 pub fn cached(core: &Core) -> Vec<CachedSequence> {
     let Ok(dict) = of(core) else { return Vec::new() };
@@ -328,6 +361,9 @@ pub fn cached(core: &Core) -> Vec<CachedSequence> {
     for held in &mut all {
         if let Some(now) = dict.sequence_held(held.obj) {
             held.def = now;
+        }
+        if let Some(range) = common_here(core, &held.def) {
+            (held.next, held.count) = (Some(range.first), range.count);
         }
     }
     all

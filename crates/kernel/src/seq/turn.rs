@@ -60,11 +60,7 @@ impl Drop for Turn {
 impl Turn {
     /// What is left of the values that all instances have in common, taken by these rules.
     pub fn common(&self, def: &SequenceDef) -> Option<Range> {
-        let block = self.core.table_locks.values()?.value(self.resource)?;
-        let (count, version) = (block.limit >> 32, block.limit & COMMON_MAX);
-        let usable = !block.dubious && count > 0 && version == version_of(def);
-        let first = i64::from_ne_bytes(block.value.to_ne_bytes());
-        usable.then_some(Range { first, increment: def.increment, count })
+        common_here(&self.core, def)
     }
 
     /// Leaves these values to whoever comes next.
@@ -77,6 +73,16 @@ impl Turn {
         let value = u64::from_ne_bytes(left.first.to_ne_bytes());
         values.set_value(self.resource, value, left.count << 32 | version_of(def))
     }
+}
+
+/// The values that all instances have in common and that can be taken by these rules, if their
+/// enqueue is with this instance. Whoever has no turn learns what was there a moment ago.
+pub(super) fn common_here(core: &Core, def: &SequenceDef) -> Option<Range> {
+    let block = core.table_locks.values()?.value(sequence_resource(def.obj, true))?;
+    let (count, version) = (block.limit >> 32, block.limit & COMMON_MAX);
+    let usable = !block.dubious && count > 0 && version == version_of(def);
+    let first = i64::from_ne_bytes(block.value.to_ne_bytes());
+    usable.then_some(Range { first, increment: def.increment, count })
 }
 
 /// What tells the definition by which values were taken from others of the sequence.
