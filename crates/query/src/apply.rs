@@ -8,6 +8,7 @@
 //! SQL has it. What it must never do: touch a plan that DataFusion can do on its own.
 
 use crate::error::PgError;
+use crate::lateral_filters;
 use crate::outer_join;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
@@ -267,6 +268,7 @@ impl Rewriter<'_> {
             LogicalPlan::Join(join) => match lateral(&join.right) {
                 Some((subquery, aliases)) => {
                     let rows = subquery.subquery.as_ref().clone();
+                    let join = lateral_filters::of_join(join)?;
                     return self.lateral_join(&join, rows, aliases);
                 }
                 None => {
@@ -277,6 +279,10 @@ impl Rewriter<'_> {
                     }
                     join_with_filter_above(moved.data)?
                 }
+            },
+            LogicalPlan::Filter(filter) => match lateral_filters::below(filter)? {
+                moved if moved.transformed => return self.rewrite(moved.data),
+                as_it_was => as_it_was.data,
             },
             LogicalPlan::Subquery(Subquery { subquery, outer_ref_columns, .. })
                 if outer_ref_columns.is_empty() =>
@@ -601,7 +607,7 @@ fn holds_subquery(plan: &LogicalPlan) -> DfResult<bool> {
 }
 
 /// The lateral subquery that a join's right side is, under its aliases (outermost first).
-fn lateral(right: &LogicalPlan) -> Option<(&Subquery, Vec<TableReference>)> {
+pub(crate) fn lateral(right: &LogicalPlan) -> Option<(&Subquery, Vec<TableReference>)> {
     let (mut plan, mut aliases) = (right, Vec::new());
     loop {
         match plan {

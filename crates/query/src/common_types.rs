@@ -3,9 +3,10 @@
 //!
 //! What it promises: the type is that of the typed ones, and a literal that is no value of it is
 //! PostgreSQL's error. What it must never do: choose between types that differ, which is the
-//! library's business and that of [`crate::type_rules`].
+//! library's business, that of [`crate::floats`] and that of [`crate::type_rules`].
 
 use crate::expr_planner::{adopt, as_text};
+use crate::floats::made_alike;
 use crate::sides::{beside_char, is_padded};
 use crate::types::col_type_of;
 use crate::wire::FormatEnv;
@@ -68,7 +69,7 @@ fn labels(elements: &mut [Expr], schema: &DFSchema, env: &FormatEnv) -> bool {
 pub(crate) fn with_common_types(plan: LogicalPlan, env: FormatEnv) -> DfResult<LogicalPlan> {
     let mut changed = false;
     let done = plan.transform_up_with_subqueries(|node| {
-        let new = if has_untyped(&node)? {
+        let new = if has_common(&node)? {
             let mut schema = DFSchema::empty();
             node.inputs().iter().for_each(|input| schema.merge(input.schema()));
             let names = NamePreserver::new(&node);
@@ -105,30 +106,29 @@ fn arguments(expr: &Expr) -> &[Expr] {
     }
 }
 
-fn has_untyped(node: &LogicalPlan) -> DfResult<bool> {
+fn has_common(node: &LogicalPlan) -> DfResult<bool> {
     let mut found = false;
     node.apply_expressions(|expr| {
-        found = found
-            || expr.exists(|part| {
-                Ok(match part {
-                    Expr::Case(_) => true,
-                    Expr::ScalarFunction(call) if call.name() == ARRAY => true,
-                    other => arguments(other).iter().any(is_untyped),
-                })
-            })?;
+        found = found || expr.exists(|part| Ok(is_of_results(part)))?;
         Ok(TreeNodeRecursion::Continue)
     })?;
     Ok(found)
 }
 
-/// A CASE whose untyped results have the type that all others have; anything else as it is.
+/// Whether it is something whose parts become of one type.
+fn is_of_results(expr: &Expr) -> bool {
+    matches!(expr, Expr::Case(_)) || !arguments(expr).is_empty()
+}
+
+/// A CASE, or a function of that kind, whose parts have the type that they have in common; anything
+/// else as it is.
 ///
 /// # Errors
 /// 22P02 and its like for a literal that the type does not have.
 pub(crate) fn with_typed_results(expr: Expr, schema: &DFSchema, env: &FormatEnv) -> DfResult<Expr> {
-    match expr {
-        Expr::Case(_) => Ok(given(expr, schema, env)?.data),
-        other => Ok(other),
+    match is_of_results(&expr) {
+        true => Ok(given(expr, schema, env)?.data),
+        false => Ok(expr),
     }
 }
 
@@ -137,6 +137,16 @@ fn given(mut expr: Expr, schema: &DFSchema, env: &FormatEnv) -> DfResult<Transfo
         && let Expr::ScalarFunction(call) = &mut expr
     {
         let alike = alike(call.args.iter_mut().collect(), schema, env)?;
+        let floats = match call.name() {
+            // It compares, and gives back the first as it was compared; one of real is as it was.
+            "nullif" => {
+                let real = call.args.first().map(|first| first.get_type(schema));
+                !matches!(real, Some(Ok(DataType::Float32)))
+                    && made_alike(call.args.iter_mut().collect(), schema, true)?
+            }
+            _ => made_alike(call.args.iter_mut().collect(), schema, false)?,
+        };
+        let alike = alike || floats;
         (call.name() == ARRAY && labels(&mut call.args, schema, env)) || alike
     } else if let Expr::Case(Case { expr: value, when_then_expr, else_expr }) = &mut expr {
         let (mut compared, mut results) = (Vec::new(), Vec::new());
@@ -154,15 +164,21 @@ fn given(mut expr: Expr, schema: &DFSchema, env: &FormatEnv) -> DfResult<Transfo
                     }
                 }
                 compared.push(value);
-                alike(compared, schema, env)? || padded
+                let floats = made_alike(reborrowed(&mut compared), schema, true)?;
+                alike(compared, schema, env)? || floats || padded
             }
             None => false,
         };
-        alike(results, schema, env)? || values
+        let floats = made_alike(reborrowed(&mut results), schema, false)?;
+        alike(results, schema, env)? || floats || values
     } else {
         false
     };
     Ok(if done { Transformed::yes(expr) } else { Transformed::no(expr) })
+}
+
+fn reborrowed<'a>(all: &'a mut [&mut Expr]) -> Vec<&'a mut Expr> {
+    all.iter_mut().map(|expr| &mut **expr).collect()
 }
 
 /// Gives the untyped ones the type that all others have.

@@ -14,6 +14,7 @@ use crate::sides::{beside_char, is_padded, is_value_first, value_last};
 use crate::types::{FREE_NUMERIC_SCALE, NUMERIC_PRECISION, arrow_type, col_type_of};
 use crate::wire::FormatEnv;
 use datafusion::arrow::datatypes::{DataType, Field};
+use datafusion::common::tree_node::TreeNode;
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result as DfResult;
 use datafusion::logical_expr::expr::{
@@ -343,9 +344,13 @@ fn plan_date(op: Op, left: &Expr, right: &Expr, lt: &DataType, rt: &DataType) ->
         Datum::Int8(v) => *v,
         _ => 0,
     };
+    let is_endless = |day: i64| day == i64::from(i32::MAX) || day == i64::from(i32::MIN);
     let function = match (lt, op, rt) {
         (DataType::Date32, Op::Sub, DataType::Date32) => {
             RowFunction::new("$date_diff", Some(2), ColType::new(TypeKind::Int4), true, move |a| {
+                if a.iter().any(|date| is_endless(days(date))) {
+                    return Err(PgError::new("22008", "cannot subtract infinite dates"));
+                }
                 i32::try_from(days(&a[0]) - days(&a[1]))
                     .map(Value::Int4)
                     .map_err(|_| PgError::out_of_range("integer"))
@@ -358,7 +363,7 @@ fn plan_date(op: Op, left: &Expr, right: &Expr, lt: &DataType, rt: &DataType) ->
                 let n = if op == Op::Add { n } else { n.saturating_neg() };
                 let date = days(&a[0]);
                 // What is infinite stays so.
-                if date == i64::from(i32::MAX) || date == i64::from(i32::MIN) {
+                if is_endless(date) {
                     return Ok(a[0].to_value());
                 }
                 crate::datetime::date_of(date.saturating_add(n)).map(Value::Date)
@@ -463,12 +468,35 @@ pub(crate) fn as_text(expr: Expr, ty: Option<&DataType>, env: FormatEnv) -> Expr
     }
 }
 
-/// A date or a timestamp beside an instant, as the instant it is in the session's time zone.
+/// Whether a moment or a time stands beside a parameter without a type, which is an interval then.
+fn is_moved(sides: &RawBinaryExpr, lt: Option<&DataType>, rt: Option<&DataType>) -> bool {
+    let moment = |ty: Option<&DataType>| {
+        let kind = ty.and_then(col_type_of).map(|ty| ty.kind);
+        matches!(kind, Some(TypeKind::Timestamp | TypeKind::Timestamptz | TypeKind::Time))
+    };
+    let open =
+        |side: &Expr, ty: Option<&DataType>| ty.is_none() && matches!(side, Expr::Placeholder(_));
+    (moment(lt) && open(&sides.right, rt)) || (moment(rt) && open(&sides.left, lt))
+}
+
+/// A date or a timestamp beside an instant, as the instant it is in the session's time zone; a date
+/// beside a timestamp as the midnight it begins with. The library would count both in nanoseconds,
+/// which end in the year 2262.
 fn as_instant(expr: Expr, own: &DataType, other: &DataType, env: FormatEnv) -> Expr {
     let kind = |ty| col_type_of(ty).map(|ty| ty.kind);
     match (kind(own), kind(other)) {
         (Some(TypeKind::Date | TypeKind::Timestamp), Some(TypeKind::Timestamptz)) => {
             crate::functions::cast_expr(expr, ColType::new(TypeKind::Timestamptz), env)
+        }
+        (Some(TypeKind::Date), Some(TypeKind::Timestamp)) => {
+            let stored =
+                |part: &Expr| Ok(matches!(part, Expr::Column(_) | Expr::OuterReferenceColumn(..)));
+            let midnight = ColType::new(TypeKind::Timestamp);
+            // Of a column as the library's own cast, which an index of the column is known through.
+            match expr.exists(stored) {
+                Ok(false) => crate::functions::cast_expr(expr, midnight, env),
+                _ => cast_expr(expr, arrow_type(midnight)),
+            }
         }
         _ => expr,
     }
@@ -547,7 +575,9 @@ impl ExprPlanner for PgExprPlanner {
                 ty.is_temporal() && col_type_of(ty).is_none_or(|ty| ty.kind != TypeKind::Enum)
             })
         };
-        if op.is_some() && (temporal(&lt) != temporal(&rt)) && (lt.is_none() || rt.is_none()) {
+        let moved = op == Some(Op::Add) && is_moved(&expr, lt.as_ref(), rt.as_ref());
+        let one = (temporal(&lt) != temporal(&rt)) && (lt.is_none() || rt.is_none());
+        if op.is_some() && one && !moved {
             return Ok(PlannerResult::Original(expr));
         }
         let value_first = is_value_first(&expr);

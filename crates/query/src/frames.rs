@@ -381,7 +381,12 @@ fn with_frame(
         Some(key) => Some(key.expr.get_type(schema)?),
         None => None,
     };
-    for offset in frame.iter().skip(4) {
+    for (offset, end) in frame.iter().skip(4).zip([shape.start, shape.end]) {
+        if !matches!(end, End::Preceding | End::Following) {
+            // What stands for no offset has no type that could suit or not.
+            args.push(Expr::Literal(ScalarValue::Int64(None), None));
+            continue;
+        }
         let given = offset.get_type(schema).ok();
         args.push(offset_of(offset, given.as_ref(), shape.units, key.as_ref())?);
     }

@@ -103,6 +103,11 @@ impl Pga {
         self.target_bytes.max(RESULT_BYTES_MIN)
     }
 
+    /// What a statement may always hold.
+    pub(crate) fn sure_bytes(&self) -> usize {
+        self.sure_bytes
+    }
+
     /// What one statement may hold if `large` of them hold much.
     fn bound(&self, large: usize) -> usize {
         (self.target_bytes / large.max(1)).max(self.sure_bytes)
@@ -284,6 +289,12 @@ impl Reservation {
     #[must_use]
     pub fn new(pga: &Arc<Pga>, name: &'static str) -> Reservation {
         let pool: Arc<dyn MemoryPool> = Arc::new(StatementMemory::new(pga.clone()));
+        Reservation(MemoryConsumer::new(name).register(&pool))
+    }
+
+    /// The same, told to its session as what its statements hold.
+    pub(crate) fn of_session(pga: &Arc<Pga>, ctx: &Ctx, name: &'static str) -> Reservation {
+        let pool: Arc<dyn MemoryPool> = Arc::new(StatementMemory::new(pga.clone()).of_session(ctx));
         Reservation(MemoryConsumer::new(name).register(&pool))
     }
 

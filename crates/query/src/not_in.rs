@@ -7,7 +7,7 @@
 //! or NULL, which is the same for rows. What it must never do: touch NOT IN of a row's own value
 //! that stands alone or beside AND, which the library knows.
 
-use datafusion::common::tree_node::Transformed;
+use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, Result as DfResult};
 use datafusion::logical_expr::expr::{Exists, InSubquery};
 use datafusion::logical_expr::utils::split_conjunction_owned;
@@ -38,7 +38,6 @@ pub(crate) fn of_filter(filter: Filter) -> DfResult<Transformed<LogicalPlan>> {
     let (mut changed, mut all) = (false, Vec::with_capacity(parts.len()));
     for part in parts {
         let done = match (&part, not_in(&part)) {
-            // The library compares in the list, where it loses what NULL means.
             (_, Some((value, list))) if value.column_refs().is_empty() => {
                 certain(&part, value, list, &schema)?
             }
@@ -112,17 +111,36 @@ fn certain(
         let subquery = Subquery { subquery: plan, ..list.clone() };
         Expr::Exists(Exists { subquery, negated: true })
     };
-    let mut all = vec![expr.clone()];
+    let own = || Expr::Column(list.subquery.schema().columns().remove(0));
+    let none = |condition: Expr| -> DfResult<Expr> {
+        let rows = Filter::try_new(condition, list.subquery.clone())?;
+        Ok(exists(Arc::new(LogicalPlan::Filter(rows))))
+    };
+    let same_for_all = value.column_refs().is_empty();
+    // The library would compare in the list, and take a NULL in what the list is joined by for one
+    // in the list.
+    let mut all = vec![match same_for_all && can_stand_inside(value, list) {
+        true => none(own().eq(value.clone()))?,
+        false => expr.clone(),
+    }];
     if list.subquery.schema().field(0).is_nullable() {
-        let own = Expr::Column(list.subquery.schema().columns().remove(0));
-        let nulls = Filter::try_new(own.is_null(), list.subquery.clone())?;
-        all.push(exists(Arc::new(LogicalPlan::Filter(nulls))));
+        all.push(none(own().is_null())?);
     }
     if value.nullable(schema)? {
         all.push(value.clone().is_not_null().or(exists(list.subquery.clone())));
     }
-    if all.len() == 1 {
+    if all == [expr.clone()] {
         return Ok(None);
     }
     Ok(all.into_iter().reduce(Expr::and))
+}
+
+/// Whether a value that is the same for all rows is the same inside the list: no column that it
+/// has of a query further out has the name of one there.
+fn can_stand_inside(value: &Expr, list: &Subquery) -> bool {
+    let schema = list.subquery.schema();
+    let is_hidden = |part: &Expr| {
+        Ok(matches!(part, Expr::OuterReferenceColumn(_, column) if schema.has_column(column)))
+    };
+    !value.exists(is_hidden).unwrap_or(true)
 }

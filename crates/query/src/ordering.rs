@@ -1,9 +1,6 @@
 //! Order and equality where Arrow's are not PostgreSQL's: intervals compare by their length, jsonb
 //! and arrays by their rules, json not at all.
 //!
-//! A value that is looked for in a subquery is compared by the library alone: char(n) is made alike
-//! with what stands beside it here too.
-//!
 //! What it promises: ORDER BY, GROUP BY, DISTINCT, joins and lists of such values go by what
 //! PostgreSQL takes for equal ('1 day' and '24 hours', 1.0 and 1); where that cannot be had, the
 //! query is refused. How: wherever the library would compare values, it is given keys of them.
@@ -12,6 +9,7 @@ use crate::error::{PgError, Result};
 use crate::expr_planner::{adopt, as_double, as_doubles, as_text};
 use crate::functions::RowFunction;
 use crate::json::Json;
+use crate::looked_for::{made_alike, made_alike_inside};
 use crate::sides::{beside_char, is_padded};
 use crate::types::{arrow_type, col_type_of};
 use crate::wire::FormatEnv;
@@ -26,8 +24,8 @@ use datafusion::logical_expr::expr::{
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
-    Aggregate, Between, Distinct, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator,
-    Projection, Subquery, WindowFunctionDefinition,
+    Aggregate, Between, Distinct, Expr, ExprSchemable, LogicalPlan, Operator, Projection,
+    WindowFunctionDefinition,
 };
 use kernel::row::{ColType, Datum, TypeKind, Value};
 use std::sync::Arc;
@@ -71,7 +69,7 @@ pub fn with_order_keys(plan: LogicalPlan, env: FormatEnv) -> Result<LogicalPlan>
     Ok(plan.transform_up_with_subqueries(|node| rewrite(node, env))?.data)
 }
 
-fn kind_of(expr: &Expr, schema: &DFSchema) -> Option<TypeKind> {
+pub(crate) fn kind_of(expr: &Expr, schema: &DFSchema) -> Option<TypeKind> {
     let ty = expr.get_type(schema).ok()?;
     kind_of_type(&ty)
 }
@@ -83,11 +81,11 @@ fn kind_of_type(ty: &DataType) -> Option<TypeKind> {
 }
 
 /// Whether values are compared by keys.
-const fn keyed(kind: Option<TypeKind>) -> bool {
+pub(crate) const fn keyed(kind: Option<TypeKind>) -> bool {
     matches!(kind, Some(TypeKind::Interval | TypeKind::Jsonb | TypeKind::Array))
 }
 
-fn key_of(expr: Expr, schema: &DFSchema) -> DfResult<Expr> {
+pub(crate) fn key_of(expr: Expr, schema: &DFSchema) -> DfResult<Expr> {
     if !keyed(kind_of(&expr, schema)) {
         return Ok(expr);
     }
@@ -275,26 +273,14 @@ fn rewrite_expr(expr: Expr, schema: &DFSchema, env: FormatEnv) -> DfResult<Trans
             let (expr, low, high) = (double(*expr)?, double(*low)?, double(*high)?);
             Transformed::yes(Expr::Between(Between { expr, negated, low, high }))
         }
-        Expr::InSubquery(InSubquery { expr, mut subquery, negated }) if keyed(kind(&expr)) => {
-            let ty = expr.get_type(schema)?;
-            let inner = subquery.subquery.as_ref().clone();
-            let column = inner.schema().columns().into_iter().next();
-            let column = column.ok_or_else(|| PgError::internal("a subquery without a column"))?;
-            let key = key_of(Expr::Column(column), inner.schema())?;
-            let keys = LogicalPlanBuilder::from(inner).project(vec![key])?.build()?;
-            subquery.subquery = Arc::new(keys);
-            let expr = Box::new(order_key(*expr, &ty));
-            Transformed::yes(Expr::InSubquery(InSubquery { expr, subquery, negated }))
-        }
         Expr::InSubquery(InSubquery { mut expr, mut subquery, negated }) => {
-            let changed = without_blanks(&mut expr, &mut subquery, schema, env)?;
+            let changed = made_alike(&mut expr, &mut subquery, schema, env)?;
             let new = Expr::InSubquery(InSubquery { expr, subquery, negated });
             Transformed::new_transformed(new, changed)
         }
         Expr::SetComparison(SetComparison { mut expr, mut subquery, op, quantifier }) => {
-            let changed = without_blanks(&mut expr, &mut subquery, schema, env)?;
-            let new = Expr::SetComparison(SetComparison { expr, subquery, op, quantifier });
-            Transformed::new_transformed(new, changed)
+            made_alike_inside(&mut expr, &mut subquery, schema, env)?;
+            Transformed::yes(Expr::SetComparison(SetComparison { expr, subquery, op, quantifier }))
         }
         Expr::BinaryExpr(BinaryExpr { left, op, right })
             if matches!(op, Operator::IsDistinctFrom | Operator::IsNotDistinctFrom)
@@ -305,6 +291,14 @@ fn rewrite_expr(expr: Expr, schema: &DFSchema, env: FormatEnv) -> DfResult<Trans
             } else {
                 (Box::new(beside_char(*left, schema, env)), right)
             };
+            Transformed::yes(Expr::BinaryExpr(BinaryExpr { left, op, right }))
+        }
+        Expr::BinaryExpr(BinaryExpr { left, op, right })
+            if matches!(op, Operator::IsDistinctFrom | Operator::IsNotDistinctFrom)
+                && floats_among(&left, std::slice::from_ref(&right), schema) =>
+        {
+            let (left, right) = (double(*left, schema)?, double(*right, schema)?);
+            let (left, right) = (Box::new(left), Box::new(right));
             Transformed::yes(Expr::BinaryExpr(BinaryExpr { left, op, right }))
         }
         Expr::BinaryExpr(BinaryExpr { left, op, right })
@@ -392,39 +386,6 @@ fn rewrite_expr(expr: Expr, schema: &DFSchema, env: FormatEnv) -> DfResult<Trans
         }
         other => Transformed::no(other),
     })
-}
-
-/// A value and the column of a subquery that it is looked for in, where one of them is of char(n);
-/// whether there was something to change.
-fn without_blanks(
-    value: &mut Expr,
-    subquery: &mut Subquery,
-    schema: &DFSchema,
-    env: FormatEnv,
-) -> DfResult<bool> {
-    let inner = subquery.subquery.schema().clone();
-    let Some(column) = inner.columns().into_iter().next().map(Expr::Column) else {
-        return Ok(false);
-    };
-    match (is_padded(value, schema), is_padded(&column, &inner)) {
-        (false, true) => {
-            let new = beside_char(value.clone(), schema, env);
-            let changed = new != *value;
-            *value = new;
-            Ok(changed)
-        }
-        (true, false) => {
-            let new = beside_char(column.clone(), &inner, env);
-            if new == column {
-                return Ok(false);
-            }
-            let plan = subquery.subquery.as_ref().clone();
-            let plan = LogicalPlanBuilder::from(plan).project(vec![new])?.build()?;
-            subquery.subquery = Arc::new(plan);
-            Ok(true)
-        }
-        _ => Ok(false),
-    }
 }
 
 /// The results of a CASE: untyped literals take the others' type.

@@ -347,6 +347,8 @@ impl Planner {
         }
         let to_rel = SqlToRel::new_with_options(&context, Planner::parser_options());
         let raw = to_rel.sql_statement_to_plan_with_context(statement, &mut planning)?;
+        crate::outer_aggregates::check(&raw)?;
+        let raw = crate::set_columns::with_columns(raw)?;
         let raw = crate::values::with_queries(raw, tables.env)?;
         let raw = crate::set_types::with_set_types(raw, tables.env)?;
         crate::type_rules::check_sets(&raw)?;
@@ -438,7 +440,7 @@ impl Planner {
 
     /// Its temporary files.
     #[must_use]
-    pub fn temp_space(&self) -> &TempSpace {
+    pub fn temp_space(&self) -> &Arc<TempSpace> {
         &self.temp
     }
 

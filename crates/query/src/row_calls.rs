@@ -461,7 +461,8 @@ fn call_of(expr: &Expr) -> Option<String> {
     }
 }
 
-fn has_call(expr: &Expr) -> DfResult<bool> {
+/// Whether there is such a call in an expression.
+pub(crate) fn has_call(expr: &Expr) -> DfResult<bool> {
     expr.exists(|part| Ok(call_of(part).is_some()))
 }
 

@@ -5,6 +5,7 @@
 //! texts of numbers because one side has a literal in quotes.
 
 use crate::expr_planner::adopt;
+use crate::floats;
 use crate::scalar::common_number;
 use crate::types::col_type_of;
 use crate::wire::FormatEnv;
@@ -26,6 +27,8 @@ pub(crate) fn with_set_types(plan: LogicalPlan, env: FormatEnv) -> DfResult<Logi
                     true => given(&union.inputs, env)?,
                     false => adopted(&union, env)?,
                 };
+                let floats = floats::branches(inputs.as_ref().unwrap_or(&union.inputs))?;
+                let inputs = floats.or(inputs);
                 if inputs.is_none() && !changed {
                     return Ok(Transformed::no(LogicalPlan::Union(union)));
                 }
@@ -34,15 +37,20 @@ pub(crate) fn with_set_types(plan: LogicalPlan, env: FormatEnv) -> DfResult<Logi
                 let union = Union::try_new_with_loose_types(inputs)?;
                 Ok(Transformed::yes(LogicalPlan::Union(union)))
             }
-            LogicalPlan::Join(join) if is_set_operation(&join) => match in_join(&join, env)? {
-                Some((left, right)) => {
+            LogicalPlan::Join(mut join) if is_set_operation(&join) => {
+                if let Some((left, right)) = in_join(&join, env)? {
                     changed = true;
-                    let join = LogicalPlan::Join(Join { left, right, ..join });
-                    join.recompute_schema().map(Transformed::yes)
+                    (join.left, join.right) = (left, right);
                 }
-                None if changed => LogicalPlan::Join(join).recompute_schema().map(Transformed::yes),
-                None => Ok(Transformed::no(LogicalPlan::Join(join))),
-            },
+                if let Some([left, right]) = floats::sides(&join)? {
+                    changed = true;
+                    (join.left, join.right) = (left, right);
+                }
+                match changed {
+                    true => LogicalPlan::Join(join).recompute_schema().map(Transformed::yes),
+                    false => Ok(Transformed::no(LogicalPlan::Join(join))),
+                }
+            }
             // What stands above may show other types now.
             other if changed => other.recompute_schema().map(Transformed::yes),
             other => Ok(Transformed::no(other)),

@@ -4,7 +4,7 @@
 //! statement has ended, however it ends. Each read and write is a wait of the session. What it must
 //! never do: hold up other sessions of the thread while it reads.
 
-use crate::error::PgError;
+use crate::error::{PgError, Result};
 use bytes::Bytes;
 use datafusion::error::Result as DfResult;
 use datafusion::execution::disk_manager::{DiskManager, DiskManagerBuilder};
@@ -70,6 +70,28 @@ impl TempSpace {
         let factory = Factory { space: self.clone(), ctx: ctx.clone() };
         DiskManagerBuilder::default().with_temp_file_factory(Arc::new(factory)).build()
     }
+
+    /// A file of a session.
+    ///
+    /// # Errors
+    /// 53100, 58030.
+    pub(crate) fn create(self: &Arc<TempSpace>, ctx: &Ctx, what: &str) -> Result<Arc<TempFile>> {
+        let file = tempfile::tempfile_in(&self.dir)
+            .map_err(|e| failed("create a temporary file in", self, &e))?;
+        let file = Arc::new_cyclic(|own| TempFile {
+            own: own.clone(),
+            file: Arc::new(file),
+            bytes: AtomicU64::new(0),
+            number: self.next.fetch_add(1, Ordering::Relaxed),
+            what: what.to_owned(),
+            ctx: ctx.clone(),
+            space: self.clone(),
+        });
+        let mut files = self.files.lock();
+        files.retain(|file| file.strong_count() > 0);
+        files.push(Arc::downgrade(&file));
+        Ok(file)
+    }
 }
 
 struct Factory {
@@ -79,21 +101,7 @@ struct Factory {
 
 impl TempFileFactory for Factory {
     fn create_temp_file(&self, description: &str) -> DfResult<Arc<dyn SpillFile>> {
-        let file = tempfile::tempfile_in(&self.space.dir)
-            .map_err(|e| failed("create a temporary file in", &self.space, &e))?;
-        let file = Arc::new_cyclic(|own| TempFile {
-            own: own.clone(),
-            file: Arc::new(file),
-            bytes: AtomicU64::new(0),
-            number: self.space.next.fetch_add(1, Ordering::Relaxed),
-            what: description.to_owned(),
-            ctx: self.ctx.clone(),
-            space: self.space.clone(),
-        });
-        let mut files = self.space.files.lock();
-        files.retain(|file| file.strong_count() > 0);
-        files.push(Arc::downgrade(&file));
-        Ok(file)
+        Ok(self.space.create(&self.ctx, description)?)
     }
 }
 
@@ -106,7 +114,8 @@ fn failed(what: &str, space: &TempSpace, e: &std::io::Error) -> PgError {
     PgError::new(code, text).with_hint("The parameter temp_directory says where such files are.")
 }
 
-struct TempFile {
+/// A temporary file of a session.
+pub(crate) struct TempFile {
     own: Weak<TempFile>,
     file: Arc<File>,
     bytes: AtomicU64,
@@ -121,6 +130,42 @@ impl TempFile {
     fn place(&self, offset_bytes: u64, bytes: usize) -> [u64; 3] {
         let blocks = (bytes as u64).div_ceil(BLOCK_BYTES);
         [self.number.into(), offset_bytes / BLOCK_BYTES, blocks]
+    }
+
+    /// Writes behind what is there; the offset where it stands, in bytes.
+    ///
+    /// # Errors
+    /// 53100, 58030.
+    pub(crate) fn append(&self, bytes: &[u8]) -> Result<u64> {
+        let offset_bytes = self.bytes.load(Ordering::Relaxed);
+        let began = self.ctx.env.now();
+        // Into the system's cache: what it costs is the copy, mostly.
+        self.file
+            .write_all_at(bytes, offset_bytes)
+            .map_err(|e| failed("write a temporary file in", &self.space, &e))?;
+        let us = self.ctx.env.now().since(began);
+        let p = self.place(offset_bytes, bytes.len());
+        self.ctx.record_wait_at(WaitEvent::DirectPathWriteTemp, p, us);
+        self.ctx.bump(Stat::PhysicalWritesDirectTemp, p[2]);
+        self.bytes.store(offset_bytes + bytes.len() as u64, Ordering::Release);
+        Ok(offset_bytes)
+    }
+
+    /// What stands at an offset.
+    ///
+    /// # Errors
+    /// 58030.
+    pub(crate) async fn read(&self, offset_bytes: u64, length: usize) -> Result<Vec<u8>> {
+        let raw = self.file.clone();
+        let reading = tokio::task::spawn_blocking(move || {
+            let mut piece = vec![0; length];
+            raw.read_exact_at(&mut piece, offset_bytes).map(|()| piece)
+        });
+        let p = self.place(offset_bytes, length);
+        let done = self.ctx.wait(WaitEvent::DirectPathReadTemp, p, reading).await;
+        self.ctx.bump(Stat::PhysicalReadsDirectTemp, p[2]);
+        let done = done.map_err(|e| PgError::internal(format!("a read was given up: {e}")))?;
+        done.map_err(|e| failed("read a temporary file in", &self.space, &e))
     }
 }
 
@@ -145,23 +190,14 @@ impl SpillFile for TempFile {
     }
 }
 
-/// What stands at an offset; nothing at the end.
+/// The piece at an offset; nothing at the end.
 async fn read(file: &TempFile, offset_bytes: u64) -> DfResult<Vec<u8>> {
     let left = file.bytes.load(Ordering::Acquire).saturating_sub(offset_bytes);
     let length = PIECE_BYTES.min(usize::try_from(left).unwrap_or(PIECE_BYTES));
-    if length == 0 {
-        return Ok(Vec::new());
+    match length {
+        0 => Ok(Vec::new()),
+        _ => Ok(file.read(offset_bytes, length).await?),
     }
-    let raw = file.file.clone();
-    let reading = tokio::task::spawn_blocking(move || {
-        let mut piece = vec![0; length];
-        raw.read_exact_at(&mut piece, offset_bytes).map(|()| piece)
-    });
-    let p = file.place(offset_bytes, length);
-    let done = file.ctx.wait(WaitEvent::DirectPathReadTemp, p, reading).await;
-    file.ctx.bump(Stat::PhysicalReadsDirectTemp, p[2]);
-    let done = done.map_err(|e| PgError::internal(format!("a read was given up: {e}")))?;
-    Ok(done.map_err(|e| failed("read a temporary file in", &file.space, &e))?)
 }
 
 /// Gathers what is written into pieces.
@@ -175,19 +211,8 @@ impl Writer {
         if self.waiting.is_empty() {
             return Ok(());
         }
-        let file = &self.file;
-        let offset_bytes = file.bytes.load(Ordering::Relaxed);
-        let began = file.ctx.env.now();
-        // Into the system's cache: what it costs is the copy, mostly.
-        file.file.write_all_at(&self.waiting, offset_bytes).map_err(|e| {
-            // Those between here and the statement hand on nothing but the system's errors.
-            std::io::Error::new(e.kind(), failed("write a temporary file in", &file.space, &e))
-        })?;
-        let us = file.ctx.env.now().since(began);
-        let p = file.place(offset_bytes, self.waiting.len());
-        file.ctx.record_wait_at(WaitEvent::DirectPathWriteTemp, p, us);
-        file.ctx.bump(Stat::PhysicalWritesDirectTemp, p[2]);
-        file.bytes.store(offset_bytes + self.waiting.len() as u64, Ordering::Release);
+        // Those between here and the statement hand on nothing but the system's errors.
+        self.file.append(&self.waiting).map_err(std::io::Error::other)?;
         self.waiting.clear();
         Ok(())
     }

@@ -1,11 +1,14 @@
-//! VALUES with subqueries in it, which the library works out while it plans, when no subquery has
-//! run. And with literals that have no type beside values that have one.
+//! VALUES with subqueries or calls of stored functions in it, which the library works out while it plans, when no subquery has
+//! run. With literals that have no type beside values that have one. And with floating numbers
+//! beside others.
 //!
 //! What it promises: the rows in their order, of the types that they have as VALUES; a literal
 //! takes the type of its column. What it must never do: touch other VALUES.
 
 use crate::error::PgError;
 use crate::expr_planner::adopt;
+use crate::floats;
+use crate::row_calls;
 use crate::wire::FormatEnv;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::DFSchema;
@@ -79,10 +82,52 @@ fn with_literals(values: Values, env: &FormatEnv) -> DfResult<Values> {
         });
         rows.push(typed.collect::<DfResult<Vec<Expr>>>()?);
     }
+    rebuilt(rows)
+}
+
+/// VALUES with columns of floating numbers where the library has taken numerics for what floating
+/// ones and others have in common; `None`: there are none.
+fn with_floats(values: &Values) -> DfResult<Option<Values>> {
+    let none = DFSchema::empty();
+    let mut rows: Option<Vec<Vec<Expr>>> = None;
+    for (at, field) in values.schema.fields().iter().enumerate() {
+        // The library has put casts around what was of another type.
+        let written = |expr: &Expr| match expr {
+            Expr::Cast(cast) if cast.field.data_type() == field.data_type() => {
+                Some(cast.expr.as_ref().clone())
+            }
+            _ => None,
+        };
+        let is_float = |row: &Vec<Expr>| {
+            let ty = written(&row[at]).map(|expr| expr.get_type(&none));
+            matches!(ty, Some(Ok(DataType::Float32 | DataType::Float64)))
+        };
+        let of_numerics = matches!(field.data_type(), DataType::Decimal128(..));
+        if !of_numerics || !values.values.iter().any(is_float) {
+            continue;
+        }
+        let rows = rows.get_or_insert_with(|| values.values.clone());
+        for row in rows.iter_mut() {
+            if let Some(expr) = written(&row[at]) {
+                row[at] = expr;
+            }
+        }
+        floats::made_alike(rows.iter_mut().map(|row| &mut row[at]).collect(), &none, false)?;
+    }
+    rows.map(rebuilt).transpose()
+}
+
+fn rebuilt(rows: Vec<Vec<Expr>>) -> DfResult<Values> {
     match LogicalPlanBuilder::values(rows)?.build()? {
         LogicalPlan::Values(values) => Ok(values),
         _ => Err(PgError::internal("VALUES became something else").into()),
     }
+}
+
+/// Whether a function is called for each row, beside what the library works out.
+fn has_call(values: &Values) -> DfResult<bool> {
+    let mut all = values.values.iter().flatten();
+    all.try_fold(false, |found, expr| Ok(found || row_calls::has_call(expr)?))
 }
 
 fn has_subquery(values: &Values) -> DfResult<bool> {
@@ -135,11 +180,17 @@ pub(crate) fn with_queries(plan: LogicalPlan, env: FormatEnv) -> DfResult<Logica
                 values = with_literals(values, &env)?;
                 changed |= values.schema != schema;
             }
-            if has_subquery(&values)? {
+            let floats = with_floats(&values)?;
+            let is_new = untyped || floats.is_some();
+            if let Some(floats) = floats {
+                values = floats;
+                changed = true;
+            }
+            if has_subquery(&values)? || has_call(&values)? {
                 return rows_of(values).map(Transformed::yes);
             }
             let plan = LogicalPlan::Values(values);
-            Ok(if untyped { Transformed::yes(plan) } else { Transformed::no(plan) })
+            Ok(if is_new { Transformed::yes(plan) } else { Transformed::no(plan) })
         }
         // What stands above may show other types now.
         other if changed => other.recompute_schema().map(Transformed::yes),

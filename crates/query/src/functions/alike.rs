@@ -7,6 +7,7 @@
 use crate::arrow_rows::{ColumnReader, single_column};
 use crate::common_types::beside_texts;
 use crate::error::PgError;
+use crate::floats;
 use crate::scalar::compare;
 use crate::types::{arrow_type, col_type_of};
 use datafusion::arrow::datatypes::DataType;
@@ -48,8 +49,9 @@ impl ScalarUDFImpl for Alike {
     }
 
     fn return_type(&self, arg_types: &[DataType]) -> DfResult<DataType> {
-        match beside_texts(arg_types) {
-            Some(ty) => self.of_library.return_type(&vec![ty.clone(); arg_types.len()]),
+        let one = beside_texts(arg_types).cloned().or_else(|| floats::common(arg_types));
+        match one {
+            Some(ty) => self.of_library.return_type(&vec![ty; arg_types.len()]),
             None => self.of_library.return_type(arg_types),
         }
     }
@@ -58,7 +60,10 @@ impl ScalarUDFImpl for Alike {
         match beside_texts(arg_types) {
             // Literals are not converted here but written anew.
             Some(_) => Ok(arg_types.to_vec()),
-            None => self.of_library.coerce_types(arg_types),
+            None => match floats::common(arg_types) {
+                Some(ty) => Ok(vec![ty; arg_types.len()]),
+                None => self.of_library.coerce_types(arg_types),
+            },
         }
     }
 

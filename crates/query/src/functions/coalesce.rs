@@ -5,6 +5,7 @@
 //! bound: arguments nested in arguments would double it at each level.
 
 use crate::common_types::beside_texts;
+use crate::floats;
 use datafusion::arrow::array::{ArrayRef, BooleanArray};
 use datafusion::arrow::compute::is_null;
 use datafusion::arrow::compute::kernels::zip::zip;
@@ -50,8 +51,8 @@ impl ScalarUDFImpl for Coalesce {
         let types: Vec<DataType> =
             args.arg_fields.iter().map(|field| field.data_type().clone()).collect();
         let field = self.of_library.return_field_from_args(args)?;
-        Ok(match beside_texts(&types) {
-            Some(ty) => Arc::new(field.as_ref().clone().with_data_type(ty.clone())),
+        Ok(match beside_texts(&types).cloned().or_else(|| floats::common(&types)) {
+            Some(ty) => Arc::new(field.as_ref().clone().with_data_type(ty)),
             None => field,
         })
     }
@@ -118,7 +119,10 @@ impl ScalarUDFImpl for Coalesce {
         match beside_texts(arg_types) {
             // Literals are not converted here but written anew.
             Some(_) => Ok(arg_types.to_vec()),
-            None => self.of_library.coerce_types(arg_types),
+            None => match floats::common(arg_types) {
+                Some(ty) => Ok(vec![ty; arg_types.len()]),
+                None => self.of_library.coerce_types(arg_types),
+            },
         }
     }
 }
