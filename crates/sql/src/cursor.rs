@@ -17,7 +17,7 @@ use datafusion::execution::SendableRecordBatchStream;
 use datafusion::sql::sqlparser::ast::Statement as Ast;
 use kernel::row::Value;
 use observe::{CursorKind, OpenCursor, Outcome, Stat};
-use query::{ColumnReader, PgColumn};
+use query::{KeptRows, PgColumn};
 use std::sync::Arc;
 
 /// What DECLARE says.
@@ -49,21 +49,6 @@ pub struct Fetch {
     pub only_move: bool,
 }
 
-/// Rows that have come from the query at once.
-enum Part {
-    Batch { readers: Vec<ColumnReader>, rows: usize },
-    Values(Vec<Vec<Value>>),
-}
-
-impl Part {
-    fn len(&self) -> usize {
-        match self {
-            Part::Batch { rows, .. } => *rows,
-            Part::Values(rows) => rows.len(),
-        }
-    }
-}
-
 /// An open cursor.
 pub(crate) struct Cursor {
     /// Its query, which its fetches are counted under.
@@ -77,9 +62,7 @@ pub(crate) struct Cursor {
     depth: Option<usize>,
     stream: Option<SendableRecordBatchStream>,
     /// Rows that have come and may be asked for.
-    parts: Vec<Part>,
-    /// Rows before the first of them.
-    dropped: u64,
+    rows: KeptRows,
     /// Rows in front of which the cursor stands: 0 before the first. It is *on* row `at`, from 1.
     at: u64,
     /// It stands behind the last row.
@@ -98,13 +81,9 @@ fn forward_only() -> PgError {
 }
 
 impl Cursor {
-    fn come(&self) -> u64 {
-        self.dropped + self.parts.iter().map(|part| part.len() as u64).sum::<u64>()
-    }
-
     /// Sees to it that row `number` (from 1) has come; `false` if there is no such row.
     async fn reach(&mut self, session: &mut Session, number: u64) -> Result<bool> {
-        while self.come() < number {
+        while self.rows.come() < number {
             let Some(stream) = &mut self.stream else {
                 return self.of_code.broken().map_or(Ok(false), Err);
             };
@@ -120,51 +99,41 @@ impl Cursor {
                 continue;
             }
             if !self.scroll {
-                self.drop_parts();
+                // The row that it stands on stays.
+                self.rows.forget_before(self.at.saturating_sub(1));
             }
-            let readers = query::planner::readers(&batch)?;
-            self.parts.push(Part::Batch { readers, rows: batch.num_rows() });
+            self.rows.push(&batch)?;
         }
         Ok(true)
     }
 
-    /// Lets go of the parts behind the cursor.
-    fn drop_parts(&mut self) {
-        while let Some(first) = self.parts.first() {
-            let end = self.dropped + first.len() as u64;
-            if end >= self.at.max(1) {
-                return;
-            }
-            self.dropped = end;
-            self.parts.remove(0);
-        }
-    }
-
     /// How many rows there are; all of them have come then.
     async fn count(&mut self, session: &mut Session) -> Result<u64> {
-        while self.reach(session, self.come() + 1).await? {}
-        Ok(self.come())
+        while self.reach(session, self.rows.come() + 1).await? {}
+        Ok(self.rows.come())
     }
 
-    fn give(&self, number: u64, encoder: &mut RowEncoder, sink: &mut dyn RowSink) -> Result<()> {
-        let mut at = usize::try_from(number - 1 - self.dropped).unwrap_or(usize::MAX);
-        for part in &self.parts {
-            if at >= part.len() {
-                at -= part.len();
-                continue;
-            }
-            match part {
-                Part::Batch { readers, .. } => {
-                    encoder.encode(|c| Ok(ValueRef::Ref(readers[c].get(at))), sink.row())?;
-                }
-                Part::Values(rows) => {
-                    encoder.encode(|c| Ok(ValueRef::Ref(rows[at][c].as_datum())), sink.row())?;
-                }
-            }
-            sink.flush_if_large();
-            return Ok(());
-        }
-        Err(PgError::internal("a cursor's row that is gone"))
+    async fn give(
+        &mut self,
+        number: u64,
+        encoder: &mut RowEncoder,
+        sink: &mut dyn RowSink,
+    ) -> Result<()> {
+        self.rows.bring(number - 1).await?;
+        self.give_at_hand(number, encoder, sink)
+    }
+
+    /// The same of a row that need not be read back.
+    fn give_at_hand(
+        &self,
+        number: u64,
+        encoder: &mut RowEncoder,
+        sink: &mut dyn RowSink,
+    ) -> Result<()> {
+        let row = self.rows.get(number - 1)?;
+        encoder.encode(|column| Ok(ValueRef::Ref(row.get(column))), sink.row())?;
+        sink.flush_if_large();
+        Ok(())
     }
 
     fn on_row(&self) -> bool {
@@ -191,7 +160,7 @@ impl Cursor {
             self.at += 1;
             done += 1;
             if let Some((encoder, sink)) = &mut out {
-                self.give(self.at, encoder, *sink)?;
+                self.give(self.at, encoder, *sink).await?;
             }
         }
         Ok(done)
@@ -218,7 +187,7 @@ impl Cursor {
             }
             done += 1;
             if let Some((encoder, sink)) = &mut out {
-                self.give(before, encoder, *sink)?;
+                self.give(before, encoder, *sink).await?;
             }
         }
         Ok(done)
@@ -243,7 +212,7 @@ impl Cursor {
                 }
                 if let Some((encoder, sink)) = out {
                     self.check_backward()?;
-                    self.give(self.at, encoder, sink)?;
+                    self.give(self.at, encoder, sink).await?;
                 }
                 Ok(1)
             }
@@ -361,7 +330,7 @@ impl Session {
         let opened = self.open_cursor(&plan, params, false).await;
         let outcome = Outcome { executed: true, failed: opened.is_err(), ..Outcome::default() };
         self.end_call_with(call.as_ref(), &plan, outcome);
-        let (stream, parts) = opened?;
+        let (stream, rows) = opened?;
         let cursor = Cursor {
             plan: plan.clone(),
             text: (**text).to_owned(),
@@ -371,8 +340,7 @@ impl Session {
             columns: plan.columns.clone(),
             depth: Some(self.txn.as_ref().map_or(0, |txn| txn.savepoints.len())),
             stream,
-            parts,
-            dropped: 0,
+            rows,
             at: 0,
             after: false,
             of_code: OfCode::default(),
@@ -390,7 +358,7 @@ impl Session {
         plan: &Arc<Plan>,
         params: Vec<Value>,
         answered: bool,
-    ) -> Result<(Option<SendableRecordBatchStream>, Vec<Part>)> {
+    ) -> Result<(Option<SendableRecordBatchStream>, KeptRows)> {
         let outer = self.read_views(plan).await?;
         let opened = self.open_with_views(plan, params, answered).await;
         self.views = outer;
@@ -402,9 +370,10 @@ impl Session {
         plan: &Arc<Plan>,
         params: Vec<Value>,
         answered: bool,
-    ) -> Result<(Option<SendableRecordBatchStream>, Vec<Part>)> {
+    ) -> Result<(Option<SendableRecordBatchStream>, KeptRows)> {
         let (encoder, rows) = self.encoder(&plan.columns, &[]).into_rows();
         let mut nowhere = Nowhere::default();
+        let mut kept = KeptRows::new(&self.database.planner, &self.ctx);
         match &plan.kind {
             Kind::Query(query) if query.lock.is_none() => {
                 // The rows of a cursor that SQL declares do nothing whenever they are fetched.
@@ -412,7 +381,7 @@ impl Session {
                     true => self.exec_state(params).await?,
                     false => self.exec_state_unanswered(params).await?,
                 };
-                return Ok((Some(self.open_query(query, state).await?), Vec::new()));
+                return Ok((Some(self.open_query(query, state).await?), kept));
             }
             Kind::Query(query) => {
                 env::boxed!(self.run_locking(query, params, encoder, &mut nowhere)).await?;
@@ -426,8 +395,8 @@ impl Session {
             }
             _ => return Err(PgError::unsupported("a cursor for this statement")),
         }
-        let rows = std::mem::take(&mut *rows.lock());
-        Ok((None, vec![Part::Values(rows)]))
+        kept.push_values(std::mem::take(&mut *rows.lock()));
+        Ok((None, kept))
     }
 
     pub(crate) async fn fetch_cursor(

@@ -56,6 +56,7 @@ mod planning;
 mod records;
 mod returning;
 mod routines;
+mod row_words;
 mod sequence;
 mod session;
 mod settings;

@@ -105,7 +105,7 @@ pub(crate) fn with_spellings(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpa
     if let Some(at) = abort {
         tokens[at].token = Token::make_keyword("ROLLBACK");
     }
-    tokens
+    crate::row_words::with_selects(tokens)
 }
 
 /// `OVER (w ORDER BY x ROWS 1 PRECEDING EXCLUDE TIES)` with what is excluded as the first thing
@@ -765,7 +765,7 @@ fn parts(tokens: &[TokenWithSpan], used: &[usize]) -> Vec<(usize, usize)> {
 }
 
 /// The parenthesis that closes the one at `n`.
-fn closing(tokens: &[TokenWithSpan], used: &[usize], n: usize) -> Option<usize> {
+pub(crate) fn closing(tokens: &[TokenWithSpan], used: &[usize], n: usize) -> Option<usize> {
     let mut depth = 0usize;
     for at in n..used.len() {
         match tokens[used[at]].token {

@@ -65,7 +65,7 @@ impl VisitorMut for Former<'_> {
 
 /// The expression as it is compared with others: without brackets, and without qualifiers that say
 /// nothing. Beside a query in it they may.
-fn form(expr: &Expr, own: &[String]) -> Expr {
+pub(super) fn form(expr: &Expr, own: &[String]) -> Expr {
     let has_query = crate::outside::any(expr, |part| match part {
         Expr::Subquery(_) | Expr::Exists { .. } | Expr::InSubquery { .. } => true,
         Expr::Function(function) => matches!(function.args, FunctionArguments::Subquery(_)),
@@ -78,7 +78,7 @@ fn form(expr: &Expr, own: &[String]) -> Expr {
 
 /// The name that qualifies columns of a query which without it are the same columns: that of its
 /// only relation. Beside another, `a.k` and `b.k` are two.
-fn qualifiers(select: &Select) -> Vec<String> {
+pub(super) fn qualifiers(select: &Select) -> Vec<String> {
     let [from] = &select.from[..] else { return Vec::new() };
     let joined = matches!(&from.relation, TableFactor::NestedJoin { alias: None, .. });
     if joined || !from.joins.is_empty() {

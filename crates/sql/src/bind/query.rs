@@ -151,6 +151,7 @@ impl Binder<'_> {
         let ordered = query.order_by.is_some();
         self.drop_useless_order(query);
         super::distinct::with_positions(query)?;
+        super::ordered::with_names_apart(query)?;
         let Query {
             with,
             body,
@@ -221,6 +222,7 @@ impl Binder<'_> {
             // A recursive one may name itself.
             if with.recursive {
                 super::calls::check_recursion(&name, &cte.query)?;
+                super::recursive::with_in_terms(&mut cte.query);
                 self.ctes.push(name.clone());
             }
             self.query(&mut cte.query)?;

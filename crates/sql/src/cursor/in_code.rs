@@ -6,7 +6,7 @@
 //! call are called as the rows are fetched. What it must never do: undo what code commits for a row
 //! that nobody has fetched yet.
 
-use super::{Cursor, Part, unknown};
+use super::{Cursor, unknown};
 use crate::encode::{Nowhere, RowEncoder, TakenRows};
 use crate::pl::{portal_of, type_of};
 use crate::plan::{Kind, Plan, Prepared};
@@ -15,6 +15,7 @@ use crate::{PgError, Result, Severity};
 use datafusion::execution::SendableRecordBatchStream;
 use kernel::row::{ColType, Value};
 use observe::{CursorKind, Outcome, Stat};
+use query::KeptRows;
 use query::row_calls::{RowCall, RowCalls};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -104,7 +105,7 @@ impl Cursor {
         let (mut encoder, taken) = taker;
         self.at += 1;
         self.of_code.found = Some(true);
-        let given = self.give(self.at, &mut encoder, &mut Nowhere::default());
+        let given = self.give_at_hand(self.at, &mut encoder, &mut Nowhere::default());
         let row = taken.lock().pop();
         self.of_code.taker = Some((encoder, taken));
         given?;
@@ -165,7 +166,7 @@ impl Session {
         of_field: bool,
     ) -> Result<()> {
         let mut own = OfCode { answers: Some(RowCalls::new()), ..OfCode::default() };
-        let (plan, stream, parts) = match streams(&prepared.plan) {
+        let (plan, stream, rows) = match streams(&prepared.plan) {
             true => {
                 own.exchange_answers(self);
                 let opened = self.open_stream(prepared, params).await;
@@ -173,8 +174,9 @@ impl Session {
                 opened?
             }
             false => {
-                let rows = self.rows_at_once(prepared, params).await?;
-                (prepared.plan.clone(), None, vec![Part::Values(rows)])
+                let mut kept = KeptRows::new(&self.database.planner, &self.ctx);
+                kept.push_values(self.rows_at_once(prepared, params).await?);
+                (prepared.plan.clone(), None, kept)
             }
         };
         let text = &prepared.statement.text;
@@ -190,8 +192,7 @@ impl Session {
             columns: plan.columns.clone(),
             depth: Some(self.savepoints()),
             stream,
-            parts,
-            dropped: 0,
+            rows,
             at: 0,
             after: false,
             of_code,
@@ -220,7 +221,7 @@ impl Session {
         &mut self,
         prepared: &Arc<Prepared>,
         params: Vec<Value>,
-    ) -> Result<(Arc<Plan>, Option<SendableRecordBatchStream>, Vec<Part>)> {
+    ) -> Result<(Arc<Plan>, Option<SendableRecordBatchStream>, KeptRows)> {
         let traced = self.begin_part(prepared, Some(&params));
         let call = self.begin_call(&prepared.plan);
         let opened = self.open_stream_counted(prepared, params, traced.is_some()).await;
@@ -239,7 +240,7 @@ impl Session {
         prepared: &Arc<Prepared>,
         mut params: Vec<Value>,
         traced: bool,
-    ) -> Result<(Arc<Plan>, Option<SendableRecordBatchStream>, Vec<Part>)> {
+    ) -> Result<(Arc<Plan>, Option<SendableRecordBatchStream>, KeptRows)> {
         self.begin_if_needed();
         self.ctx.bump(Stat::ExecuteCount, 1);
         self.ctx.bump(Stat::RecursiveCalls, 1);
@@ -260,15 +261,15 @@ impl Session {
             env::boxed!(self.make_traced(&plan, &params)).await?;
             self.note_executed(&plan);
         }
-        let (stream, parts) = env::boxed!(self.open_cursor(&plan, params, true)).await?;
+        let (stream, rows) = env::boxed!(self.open_cursor(&plan, params, true)).await?;
         self.note_plan(prepared, &plan);
-        Ok((plan, stream, parts))
+        Ok((plan, stream, rows))
     }
 
     /// The next row of a cursor as values, for code; `None`: there are no more.
     pub(crate) async fn next_in_code(&mut self, name: &str) -> Result<Option<Vec<Value>>> {
         let cursor = self.cursors.get_mut(name).ok_or_else(|| unknown(name))?;
-        let at_hand = !cursor.after && cursor.at < cursor.come();
+        let at_hand = !cursor.after && cursor.rows.has(cursor.at);
         if at_hand && let Some(taker) = cursor.of_code.taker.take() {
             return cursor.take_row(taker).map(Some);
         }
@@ -287,12 +288,12 @@ impl Session {
             None => None,
         };
         let (plan, call) = (cursor.plan.clone(), self.begin_call(&cursor.plan));
-        let before = cursor.come();
+        let before = cursor.rows.come();
         let reached = match cursor.after {
             true => Ok(false),
             false => cursor.reach(self, cursor.at + 1).await,
         };
-        let rows = cursor.come() - before;
+        let rows = cursor.rows.come() - before;
         let ended = matches!(reached, Ok(false));
         let outcome = Outcome {
             failed: reached.is_err(),
@@ -315,6 +316,7 @@ impl Session {
             (cursor.after, cursor.of_code.found) = (true, Some(false));
             return Ok(None);
         }
+        cursor.rows.bring(cursor.at).await?;
         let taker = match cursor.of_code.taker.take() {
             Some(taker) => taker,
             None => self.encoder(&cursor.columns, &[]).into_rows(),

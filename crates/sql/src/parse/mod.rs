@@ -47,6 +47,7 @@ use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
 use kernel::dict::NAME_BYTES_MAX;
+use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 
 /// A table to look after: its name, and the columns that were named.
@@ -229,6 +230,8 @@ pub struct Statement {
     pub before: usize,
     /// It was read in the field's language, in which the same text has another meaning.
     pub exact: bool,
+    /// Its parameters, by their numbers, that are computed with as dates of that language.
+    pub dates: BTreeSet<usize>,
     /// What the client is told of how it was understood: SQLSTATEs and texts.
     pub notices: Vec<(&'static str, String)>,
 }
@@ -241,6 +244,7 @@ impl Statement {
             param_count: 0,
             before: 0,
             exact: false,
+            dates: BTreeSet::new(),
             notices: Vec::new(),
         }
     }
@@ -417,6 +421,7 @@ fn parse_one(text: &str, tokens: &[TokenWithSpan]) -> Result<Statement> {
             param_count,
             before,
             exact: false,
+            dates: BTreeSet::new(),
             notices,
         });
     }
@@ -461,7 +466,8 @@ fn parse_one(text: &str, tokens: &[TokenWithSpan]) -> Result<Statement> {
         return Err(PgError { position, ..error });
     }
     let parsed = Parsed::Sql(Box::new(ast));
-    Ok(Statement { text: own_text, parsed, param_count, before, exact: false, notices })
+    let (exact, dates) = (false, BTreeSet::new());
+    Ok(Statement { text: own_text, parsed, param_count, before, exact, dates, notices })
 }
 
 /// 42601 unless the tokens are one expression.

@@ -45,6 +45,9 @@ const KINDS: [&str; 32] = [
 const STATEMENTS: [&str; 7] =
     ["cluster", "do", "flashback", "import", "load", "reindex", "security"];
 
+/// What changes rows.
+const CHANGES: [&str; 4] = ["insert", "update", "delete", "merge"];
+
 /// What follows the name in ALTER TABLE.
 const ALTERATIONS: [&str; 10] =
     ["attach", "cluster", "detach", "disable", "enable", "force", "inherit", "no", "of", "replica"];
@@ -74,6 +77,27 @@ fn partitions(tokens: &[TokenWithSpan]) -> Option<String> {
     None
 }
 
+/// The field's types of objects and collections, which its code alone declares here.
+fn own_type(words: &[(String, Location)]) -> Option<String> {
+    let word = |at: usize| words.get(at).map_or("", |(word, _)| word.as_str());
+    let replaces = word(0) == "create" && word(1) == "or" && word(2) == "replace";
+    let at = if replaces { 3 } else { 1 };
+    if word(0) != "create" || word(at) != "type" {
+        return None;
+    }
+    if word(at + 1) == "body" {
+        return Some("CREATE TYPE BODY".to_owned());
+    }
+    let is = (at + 1..words.len().min(at + 6)).find(|at| matches!(word(*at), "as" | "is"));
+    match is.map(|is| (word(is + 1), word(is + 2))) {
+        Some(("table", "of")) => Some("CREATE TYPE .. AS TABLE OF".to_owned()),
+        Some(("object", _)) => Some("CREATE TYPE .. AS OBJECT".to_owned()),
+        Some(("varray", _) | ("varying", "array")) => Some("CREATE TYPE .. AS VARRAY".to_owned()),
+        _ if replaces => Some("CREATE OR REPLACE TYPE".to_owned()),
+        _ => None,
+    }
+}
+
 /// The name of what a statement whose parsing failed at `location` wants; `None` if it is an error.
 pub(super) fn wanted(tokens: &[TokenWithSpan], location: Location) -> Option<String> {
     let mut words: Vec<(String, Location)> = Vec::new();
@@ -91,6 +115,9 @@ pub(super) fn wanted(tokens: &[TokenWithSpan], location: Location) -> Option<Str
     }
     if let Some(partitions) = partitions(tokens) {
         return Some(partitions);
+    }
+    if let Some(kind) = own_type(&words) {
+        return Some(kind);
     }
     let verb = match first {
         "create" if word(1) == "or" && word(2) == "replace" => 3,
@@ -111,6 +138,11 @@ pub(super) fn wanted(tokens: &[TokenWithSpan], location: Location) -> Option<Str
             Some(format!("ALTER TABLE .. {}", found.to_uppercase()))
         }
         (_, "exclude") => Some("EXCLUDE".to_owned()),
+        // Behind a query `log` is read as the name of its table.
+        ("log", "errors") if CHANGES.contains(&first) => Some("LOG ERRORS".to_owned()),
+        (_, "log") if CHANGES.contains(&first) && word(at + 1) == "errors" => {
+            Some("LOG ERRORS".to_owned())
+        }
         ("current", "of") => Some("WHERE CURRENT OF".to_owned()),
         ("unique", "nulls") => Some("UNIQUE NULLS NOT DISTINCT".to_owned()),
         ("versions", "between") => Some("VERSIONS BETWEEN".to_owned()),

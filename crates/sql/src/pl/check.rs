@@ -137,7 +137,9 @@ impl Texts {
             Kind::Tell(told) => self.exprs(line, told.iter().filter_map(|(_, sql)| sql.as_ref())),
             Kind::TellLong(call) => self.exprs(line, call.exprs()),
             Kind::Put { text, .. } => self.exprs(line, text),
-            Kind::Fail { number, message } => self.exprs(line, [number, message]),
+            Kind::Fail { number, message, keeps } => {
+                self.exprs(line, [number, message].into_iter().chain(keeps));
+            }
         }
     }
 }

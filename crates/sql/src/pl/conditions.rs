@@ -127,9 +127,14 @@ const NUMBERED: &str = "ORA-";
 /// Numbers that `raise_application_error` may give.
 pub(super) const GIVEN_NUMBERS: std::ops::RangeInclusive<i32> = -20_999..=-20_000;
 
-/// An error with a number of the user's.
-pub(super) fn with_number(number: i32, text: String) -> PgError {
-    let detail = format!("{NUMBERED}{:05}: {text}", number.unsigned_abs());
+/// An error with a number of the user's; `kept`: what is told of the one that it was raised for
+/// stays behind it.
+pub(super) fn with_number(number: i32, text: String, kept: Option<&str>) -> PgError {
+    let mut detail = format!("{NUMBERED}{:05}: {text}", number.unsigned_abs());
+    if let Some(kept) = kept {
+        detail.push('\n');
+        detail.push_str(kept);
+    }
     PgError::new("P0001", text).with_detail(detail)
 }
 
@@ -193,6 +198,7 @@ const NUMBERS: &[(&str, i32)] = &[
     ("42703", -904),
     ("42704", -4043),
     ("42710", -955),
+    ("42723", -955),
     ("42803", -979),
     ("42804", -932),
     ("42883", -904),
@@ -209,6 +215,27 @@ const NUMBERS: &[(&str, i32)] = &[
     ("P0003", -1422),
     ("XX000", -600),
     ("XX001", -600),
+];
+
+/// Where one SQLSTATE stands for several of the field's numbers: what the message begins and ends
+/// with, and the number. The others of the SQLSTATE have that of [`NUMBERS`].
+const BY_MESSAGE: &[(&str, &str, &str, i32)] = &[
+    ("07001", "not all", "", -1008),
+    ("23503", "update or delete on", "", -2292),
+    ("42701", "", " already exists", -1430),
+    ("42704", "constraint \"", "", -2443),
+    ("42704", "index \"", "", -1418),
+    ("42704", "role \"", "", -1918),
+    ("42710", "role \"", "", -1920),
+    // Of a call in code; DROP names no arguments.
+    ("42883", "procedure ", " does not exist", -6550),
+    ("42883", "could not find a ", "", -4043),
+    ("42P01", "sequence \"", "", -2289),
+    ("42P16", "multiple primary keys", "", -2260),
+    ("55P03", "canceling statement due to lock timeout", "", -30_006),
+    // Raised by their names, which nothing of ours is.
+    ("55P03", "timeout_on_resource", "", -51),
+    ("XX000", "program_error", "", -6501),
 ];
 
 /// The SQLSTATE of an error that code raises by a number.
@@ -251,17 +278,12 @@ pub fn sqlcode(state: &str, message: &str, detail: Option<&str>, in_change: bool
     if let Some(number) = changed_number(state, message).filter(|_| in_change) {
         return number;
     }
-    let begins = |words: &str| message.starts_with(words);
-    match state {
-        "07001" if begins("not all") => -1008,
-        "23503" if begins("update or delete on") => -2292,
-        "42701" if message.ends_with(" already exists") => -1430,
-        "55P03" if begins("canceling statement due to lock timeout") => -30_006,
-        _ => {
-            let known = NUMBERS.iter().find(|(known, _)| *known == state);
-            known.map_or(-20_000, |(_, number)| *number)
-        }
-    }
+    let told = BY_MESSAGE.iter().find(|(known, begin, end, _)| {
+        *known == state && message.starts_with(*begin) && message.ends_with(*end)
+    });
+    let by_message = told.map(|(.., number)| *number);
+    let known = || NUMBERS.iter().find(|(known, _)| *known == state).map(|(_, number)| *number);
+    by_message.or_else(known).unwrap_or(-20_000)
 }
 
 /// The same where the field has another number for a statement that changes rows than for an
@@ -285,6 +307,7 @@ pub(super) fn message_of(number: i32) -> String {
         100 | -1403 => return "ORA-01403: no data found".to_owned(),
         1 => return "User-Defined Exception".to_owned(),
         -1 => "unique constraint violated",
+        -51 => "timeout occurred while waiting for a resource",
         -54 => "resource busy and acquire with NOWAIT specified or timeout expired",
         -60 => "deadlock detected while waiting for resource",
         -600 => "internal error",
@@ -325,7 +348,15 @@ pub(super) fn message_of(number: i32) -> String {
         -2290 => "check constraint violated",
         -2291 => "integrity constraint violated - parent key not found",
         -2292 => "integrity constraint violated - child record found",
+        -1418 => "specified index does not exist",
+        -1918 => "user does not exist",
+        -1920 => "user name conflicts with another user or role name",
+        -2260 => "table can have only one primary key",
+        -2289 => "sequence does not exist",
+        -2443 => "cannot drop constraint - nonexistent constraint",
+        -6550 => "PL/SQL compilation error",
         -6500 => "storage error",
+        -6501 => "program error",
         -6502 => "numeric or value error",
         -6504 => "Return types of Result Set variables or query do not match",
         -6511 => "cursor already open",
@@ -352,8 +383,29 @@ mod tests {
     fn errors_have_the_numbers_of_the_field() {
         let relation = "relation \"t\" does not exist";
         assert_eq!(sqlcode("42P01", relation, None, false), -942);
-        let own = with_number(-20_017, "no".to_owned());
+        for (state, text, number) in [
+            ("42P01", "sequence \"s\" does not exist", -2289),
+            ("42704", "index \"i\" does not exist", -1418),
+            ("42704", "role \"r\" does not exist", -1918),
+            ("42704", "type \"t\" does not exist", -4043),
+            ("42704", "constraint \"c\" of relation \"t\" does not exist", -2443),
+            ("42710", "role \"r\" already exists", -1920),
+            ("42883", "could not find a procedure named \"p\"", -4043),
+            ("42883", "procedure p() does not exist", -6550),
+            ("42883", "function f() does not exist", -904),
+            ("42P16", "multiple primary keys for table \"t\" are not allowed", -2260),
+            ("XX000", "program_error", -6501),
+            ("XX000", "broken", -600),
+            ("55P03", "timeout_on_resource", -51),
+            ("42723", "function \"f\" already exists with same argument types", -955),
+        ] {
+            assert_eq!(sqlcode(state, text, None, false), number, "{text}");
+        }
+        let own = with_number(-20_017, "no".to_owned(), None);
         assert_eq!(number_of(&own), -20_017);
+        let outer = with_number(-20_018, "so".to_owned(), Some(told(&own)));
+        assert_eq!((number_of(&outer), outer.message.as_str()), (-20_018, "so"));
+        assert_eq!(told(&outer), "ORA-20018: so\nORA-20017: no");
         assert_eq!(sqlcode("P0001", "no", own.detail.as_deref(), true), -20_017);
         assert_eq!(sqlcode("P0001", "no", Some("ORA-00942: x"), false), 1);
         let long = "value too long for type character varying(3)";

@@ -192,6 +192,12 @@ impl Parser<'_> {
         }
         let query = match self.cut(&(from..self.at)) {
             own if is_own_integer(own) => "select cast(null as int)".to_owned(),
+            own if own.eq_ignore_ascii_case("simple_double") => {
+                "select cast(null as double precision)".to_owned()
+            }
+            own if own.eq_ignore_ascii_case("simple_float") => {
+                "select cast(null as real)".to_owned()
+            }
             text if self.dialect == Dialect::Field && text.eq_ignore_ascii_case("date") => {
                 DATE_QUERY.to_owned()
             }

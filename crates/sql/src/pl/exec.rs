@@ -28,7 +28,7 @@ const ROWS_AT_A_TIME: usize = 100;
 
 /// A statement with its plan for parameters of these types.
 pub(crate) struct Ready {
-    types: Vec<u32>,
+    types: Vec<Given>,
     planned: Planned,
     /// Which of the values it takes, if not all: the names of the others are columns'.
     given: Option<Box<[usize]>>,
@@ -42,6 +42,22 @@ impl Ready {
             Some(given) => given.iter().map(|at| values[*at].clone()).collect(),
         };
         (self.planned.clone(), values)
+    }
+}
+
+/// What the value of a use is as a parameter.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Given {
+    /// The number of its type; 0: the one that is wanted.
+    oid: u32,
+    /// Whether it is of the type that the field's code declares as `date`, whatever holds it.
+    is_date: bool,
+}
+
+impl Given {
+    fn of(ty: Option<ColType>) -> Given {
+        let is_date = ty.is_some_and(|ty| ty.kind == TypeKind::Timestamp && ty.modifier == 0);
+        Given { oid: parameter_type(ty), is_date }
     }
 }
 
@@ -115,7 +131,7 @@ impl Machine<'_> {
             && let Parsed::Sql(ast) = &mut statement.parsed
         {
             statement.exact = as_the_field(ast, true);
-            mark_dates(ast, dates);
+            statement.dates = mark_dates(ast, dates);
         }
         self.prepare_read(statement, types, counted).await
     }
@@ -156,7 +172,7 @@ impl Machine<'_> {
                         Some(typed) => typed?,
                         None => self.worked_out(used, access).await?,
                     };
-                    let ty = parameter_type(ty);
+                    let ty = Given::of(ty);
                     worked_out.push(ty);
                     (value, ty)
                 }
@@ -178,7 +194,7 @@ impl Machine<'_> {
         let mut rest = worked_out.into_iter();
         for used in &sql.uses {
             types.push(match used.access {
-                Some(_) => rest.next().unwrap_or(0),
+                Some(_) => rest.next().unwrap_or(Given::of(None)),
                 None => self.type_of_use(used)?,
             });
         }
@@ -208,7 +224,7 @@ impl Machine<'_> {
         &mut self,
         sql: &Sql,
         counts: &[usize],
-        types: Vec<u32>,
+        types: Vec<Given>,
         is_expression: bool,
     ) -> Result<&Ready> {
         let counted = counted_as(is_expression);
@@ -227,7 +243,11 @@ impl Machine<'_> {
             Some(*next - count)
         });
         let starts: Vec<usize> = starts.collect();
-        let is_date = |value: usize| sql.dates.iter().any(|used| starts[*used] == value);
+        // Arguments are declared as timestamps: of those the code knows it.
+        let is_date = |value: usize| {
+            types[value].is_date || sql.dates.iter().any(|used| starts[*used] == value)
+        };
+        let oid_of = |value: usize| types[value].oid;
         let dates = |given: &mut dyn Iterator<Item = usize>| -> Vec<usize> {
             given.enumerate().filter(|(_, value)| is_date(*value)).map(|(at, _)| at + 1).collect()
         };
@@ -235,10 +255,11 @@ impl Machine<'_> {
             if columns.is_empty() && single {
                 let statement = read.take().map_or_else(|| parse_single(&text), Ok)?;
                 let dates = dates(&mut (0..types.len()));
-                break (self.prepare_own(statement, &types, &dates, counted).await?, None);
+                let oids: Vec<u32> = (0..types.len()).map(oid_of).collect();
+                break (self.prepare_own(statement, &oids, &dates, counted).await?, None);
             }
             let Written { text: own, given } = written(&text, sql, &columns, counts)?;
-            let taken: Vec<u32> = given.iter().map(|at| types[*at]).collect();
+            let taken: Vec<u32> = given.iter().copied().map(oid_of).collect();
             let dates = dates(&mut given.iter().copied());
             match self.prepare_own(parse_single(&own)?, &taken, &dates, counted).await {
                 Ok(prepared) => break (prepared, Some(given)),
@@ -263,15 +284,14 @@ impl Machine<'_> {
             if used.field.as_deref() == Some(ALL_FIELDS) {
                 let record = self.all_fields(used).await?;
                 for (value, ty) in record.values.into_iter().zip(record.types.iter()) {
-                    types.push(parameter_type(Some(*ty)));
+                    types.push(Given::of(Some(*ty)));
                     values.push(value);
                 }
             } else {
                 let (value, ty) = match &used.access {
                     Some(access) => {
                         let (value, ty) = self.worked_out(used, access).await?;
-                        let ty = parameter_type(ty);
-                        (value, ty)
+                        (value, Given::of(ty))
                     }
                     None => self.value_of(used)?,
                 };
@@ -323,7 +343,7 @@ impl Machine<'_> {
     }
 
     /// The type that a variable is declared with as a parameter.
-    fn type_of_use(&self, used: &Use) -> Result<u32> {
+    fn type_of_use(&self, used: &Use) -> Result<Given> {
         let place = &self.places[used.slot];
         let ty = match &used.field {
             Some(field) => {
@@ -333,12 +353,11 @@ impl Machine<'_> {
             None if place.record.is_some() => Some(ColType::new(TypeKind::Text)),
             None => place.ty,
         };
-        Ok(parameter_type(ty))
+        Ok(Given::of(ty))
     }
 
-    /// The value of a variable, and the type it is declared with as a parameter; 0: the one that is
-    /// wanted.
-    fn value_of(&self, used: &Use) -> Result<(Value, u32)> {
+    /// The value of a variable, and the type it is declared with as a parameter.
+    fn value_of(&self, used: &Use) -> Result<(Value, Given)> {
         let place = &self.places[used.slot];
         let (value, ty) = match &used.field {
             Some(field) => {
@@ -351,7 +370,7 @@ impl Machine<'_> {
                 None => (place.value.clone(), place.ty),
             },
         };
-        Ok((value, parameter_type(ty)))
+        Ok((value, Given::of(ty)))
     }
 
     /// The values as the plan wants them.

@@ -101,6 +101,13 @@ fn next(text: &str, from: usize) -> Result<Option<Token>> {
         let (value, end) = quoted(text, at + 1, '\'', true)?;
         return of(Tok::Text(value), end);
     }
+    if let Some((opening, close)) = delimiter(rest) {
+        let inside = &rest[opening..];
+        let end = inside.find(&format!("{close}'"));
+        let end = end.ok_or_else(|| unterminated("quoted string", text, at))?;
+        let behind = at + opening + end + close.len_utf8() + 1;
+        return of(Tok::Text(inside[..end].to_owned()), behind);
+    }
     if first.is_alphabetic() || first == '_' {
         let inside = |c: char| c.is_alphanumeric() || matches!(c, '_' | '$' | '#');
         let len = rest.find(|c| !inside(c)).unwrap_or(rest.len());
@@ -156,6 +163,22 @@ fn number_len(rest: &str) -> usize {
         }
     }
     end
+}
+
+/// Of the field's `q'[it's]'` the length of what is before the text, and the character that ends it
+/// with a quote behind it; `None`: something else begins here.
+fn delimiter(rest: &str) -> Option<(usize, char)> {
+    let inside = rest.strip_prefix(['n', 'N']).unwrap_or(rest).strip_prefix(['q', 'Q'])?;
+    let inside = inside.strip_prefix('\'')?;
+    let open = inside.chars().next().filter(|c| !c.is_whitespace())?;
+    let close = match open {
+        '[' => ']',
+        '{' => '}',
+        '<' => '>',
+        '(' => ')',
+        same => same,
+    };
+    Some((rest.len() - inside.len() + open.len_utf8(), close))
 }
 
 /// The value of a quoted text that begins at `at`, and where it ends.
@@ -234,5 +257,31 @@ mod tests {
         );
         assert!(tokens("a 'b").is_err() && tokens("/* /* */").is_err());
         assert_eq!(line_of("a\nb\nc", 4), 3);
+    }
+
+    #[test]
+    fn texts_of_the_field_end_at_their_own_characters() {
+        let text = "q'[it's]'||nQ'!a]'b!' (Q'(']')') q'[']'; sq 'x'";
+        let all = tokens(text).expect("words");
+        let found: Vec<Tok> = all.iter().map(|t| t.tok.clone()).collect();
+        let string = |t: &str| Tok::Text(t.to_owned());
+        assert_eq!(
+            found,
+            [
+                string("it's"),
+                Tok::Symbol("||"),
+                string("a]'b"),
+                Tok::Symbol("("),
+                string("']'"),
+                Tok::Symbol(")"),
+                string("'"),
+                Tok::Symbol(";"),
+                Tok::Word("sq".to_owned()),
+                string("x"),
+                Tok::End,
+            ]
+        );
+        assert_eq!(&text[all[2].at..all[2].end], "nQ'!a]'b!'");
+        assert!(tokens("q'[it's'").is_err());
     }
 }

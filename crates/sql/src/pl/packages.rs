@@ -3,6 +3,7 @@
 //! What it promises: a package or procedure that there is none of is refused by its name; after
 //! `dbms_random.seed` the same values follow. What it must never do: take a seed for a secret.
 
+use super::lex::Tok;
 use super::long_operation::NO_HINT;
 use super::parse::Parser;
 use super::run::Machine;
@@ -38,6 +39,42 @@ impl Parser<'_> {
         Ok(args)
     }
 
+    /// The same where arguments may be given by name: in the order of the parameters.
+    fn named_arguments(&mut self, called: &str, parameters: &[&str]) -> Result<Vec<Sql>> {
+        let mut given: Vec<(usize, Sql)> = Vec::new();
+        if self.symbol("(") && !self.symbol(")") {
+            loop {
+                let at = match (self.tok().clone(), self.peek(1)) {
+                    (Tok::Word(name), Tok::Symbol("=>")) => {
+                        let known = parameters.iter().position(|known| *known == name);
+                        let missing =
+                            || self.error("42883", format!("{called} has no such argument"));
+                        let at = known.ok_or_else(missing)?;
+                        self.advance();
+                        self.advance();
+                        at
+                    }
+                    _ => given.len(),
+                };
+                if given.iter().any(|(known, _)| *known == at) {
+                    let text = format!("an argument of {called} is given twice");
+                    return Err(self.error("42601", text));
+                }
+                given.push((at, self.expr_until(&[], &[",", ")"])?));
+                if !self.symbol(",") {
+                    break;
+                }
+            }
+            self.expect_symbol(")")?;
+        }
+        given.sort_by_key(|(at, _)| *at);
+        // One that is left out has no value before the others.
+        match given.iter().enumerate().all(|(place, (at, _))| place == *at) {
+            true => Ok(given.into_iter().map(|(_, arg)| arg).collect()),
+            false => Err(self.error("42883", format!("an argument of {called} is missing"))),
+        }
+    }
+
     /// Procedures of the field that the block does itself.
     pub(super) fn procedure(&mut self, package: &str) -> Result<Kind> {
         self.advance();
@@ -48,7 +85,16 @@ impl Parser<'_> {
         if name == "dbms_output.get_line" {
             return self.get_line();
         }
-        let args = self.call_arguments()?;
+        let parameters: &[&str] = match name.as_str() {
+            "dbms_output.put_line" | "dbms_output.put" => &["a"],
+            "dbms_output.enable" => &["buffer_size"],
+            "dbms_output.get_lines" => &["lines", "numlines"],
+            "dbms_lock.sleep" | "dbms_session.sleep" => &["seconds"],
+            "dbms_random.seed" | "dbms_random.initialize" => &["val"],
+            "raise_application_error" => &["num", "msg", "keeperrorstack"],
+            _ => &[],
+        };
+        let args = self.named_arguments(&format!("procedure {name}"), parameters)?;
         self.expect_symbol(";")?;
         let count = args.len();
         let mut args = args.into_iter();
@@ -72,7 +118,7 @@ impl Parser<'_> {
             ("dbms_random.terminate", 0) => Ok(Kind::Nothing),
             ("raise_application_error", 2 | 3) => {
                 let (number, message) = (args.next().expect("two"), args.next().expect("two"));
-                Ok(Kind::Fail { number, message })
+                Ok(Kind::Fail { number, message, keeps: args.next() })
             }
             _ => Err(self
                 .error("42883", format!("procedure {name} with {count} arguments does not exist"))),
@@ -102,7 +148,11 @@ impl Parser<'_> {
         ];
         if PACKAGES.contains(&first) && self.is_at(1, ".") {
             let hint = "See docs/procedural.md for the packages that there are.";
-            return Err(self.unsupported(format!("package {first}"), hint));
+            let name = match self.peek(2) {
+                Tok::Word(name) => format!("{first}.{name}"),
+                _ => format!("package {first}"),
+            };
+            return Err(self.unsupported(name, hint));
         }
         Ok(())
     }

@@ -254,7 +254,12 @@ impl Machine<'_> {
     }
 
     /// The field's `raise_application_error`.
-    pub(super) async fn fail(&mut self, number: &Sql, message: &Sql) -> Result<()> {
+    pub(super) async fn fail(
+        &mut self,
+        number: &Sql,
+        message: &Sql,
+        keeps: Option<&Sql>,
+    ) -> Result<()> {
         let (number, _) = self.eval(number).await?;
         let Value::Int4(number) = self.converted(&number, ColType::new(TypeKind::Int4))? else {
             return Err(PgError::new("22004", "the number of an error cannot be null"));
@@ -264,8 +269,14 @@ impl Machine<'_> {
             return Err(PgError::new("22023", text));
         }
         let text = self.shown(message).await?;
+        let keeps = match keeps {
+            Some(keeps) => self.is_true(keeps).await?,
+            None => false,
+        };
+        let kept = self.handled.last().filter(|_| keeps).map(|handled| told(&handled.error));
+        let error = with_number(number, text, kept);
         self.number = Some(number);
-        Err(with_number(number, text))
+        Err(error)
     }
 
     /// What `dbms_utility` tells of the error at hand, or where it happened; NULL: there is none.

@@ -1,7 +1,7 @@
 //! Runs procedural code.
 
 use super::collections::Item;
-use super::conditions::{number_in_change, number_of, of_code, told};
+use super::conditions::{message_of, number_in_change, number_of, of_code, told};
 use super::exec::{Cursor, Ready, Source};
 use super::parse::parse;
 use super::places::{Place, Record, null_not_allowed};
@@ -102,13 +102,7 @@ impl Session {
     pub(crate) async fn run_code(&mut self, code: &Code) -> Result<Fetched> {
         let dialect = if code.field { Dialect::Field } else { Dialect::Pg };
         let program = parse(&code.text, dialect)?;
-        // What the message has done before would be committed with it.
-        let holds = usize::from(!self.is_first);
-        self.blocks_that_hold += holds;
-        let mut machine = Machine::new(self, &program, Vec::new());
-        let done = machine.run(&program).await;
-        self.blocks_that_hold -= holds;
-        done?;
+        Machine::new(self, &program, Vec::new()).run(&program).await?;
         Ok(Fetched::Complete("DO".to_owned()))
     }
 }
@@ -133,7 +127,11 @@ impl<'s> Machine<'s> {
         }
         places[ROW_COUNT] = Place::new(TypeKind::Int8, Value::Int8(0));
         places[STATE].value = Value::Text("00000".into());
-        places[MESSAGE].value = Value::Text("".into());
+        let message = match program.dialect {
+            Dialect::Field => message_of(0),
+            Dialect::Pg => String::new(),
+        };
+        places[MESSAGE].value = Value::Text(message.into());
         places[NUMBER] = Place::new(TypeKind::Int4, Value::Int4(0));
         for def in &program.cursors {
             super::cursor::prepare_states(&mut places, def);
@@ -455,7 +453,9 @@ impl<'s> Machine<'s> {
                 Kind::TellLong(call) => self.tell_long(call).await?,
                 Kind::Gather(what) => self.gather(what).await?,
                 Kind::Ask(asked) => self.ask(asked)?,
-                Kind::Fail { number, message } => self.fail(number, message).await?,
+                Kind::Fail { number, message, keeps } => {
+                    self.fail(number, message, keeps.as_ref()).await?;
+                }
             }
             Ok(Flow::Next)
         })
@@ -578,7 +578,23 @@ impl<'s> Machine<'s> {
         rows: &Rows,
         body: &[Statement],
     ) -> Result<Flow> {
-        let mut cursor = self.open_rows(rows).await?;
+        let cursor = self.open_rows(rows).await?;
+        let done = self.run_turns(cursor, label, targets, rows, body).await;
+        // However the loop ends, its cursor is closed.
+        if let Rows::Cursor(slot, _) = rows {
+            self.note_cursor(*slot, Some(false), None);
+        }
+        done
+    }
+
+    async fn run_turns(
+        &mut self,
+        mut cursor: Cursor,
+        label: Option<&str>,
+        targets: &[Use],
+        rows: &Rows,
+        body: &[Statement],
+    ) -> Result<Flow> {
         let mut turned = false;
         let into = Into::row(false, targets.to_vec());
         let first = self.next_row(&mut cursor).await?;
@@ -612,8 +628,9 @@ impl<'s> Machine<'s> {
             Rows::Cursor(slot, args) => {
                 let query = self.query_of(*slot, args).await?;
                 self.check_closed(*slot)?;
+                let cursor = self.cursor_of(Source::Static(&query)).await?;
                 self.note_cursor(*slot, Some(true), None);
-                self.cursor_of(Source::Static(&query)).await
+                Ok(cursor)
             }
         }
     }
@@ -654,7 +671,8 @@ impl<'s> Machine<'s> {
     // ---- transactions -----------------------------------------------------------------------
 
     async fn end_transaction(&mut self, commits: bool) -> Result<()> {
-        if self.session.blocks_that_hold > 0 {
+        // What the message has done before would be committed with it.
+        if self.session.blocks_that_hold > 0 || !self.session.is_first {
             let what = if commits { "commit" } else { "roll back" };
             let text = match self.guarded > 0 && self.dialect == Dialect::Pg {
                 true => format!("cannot {what} while a subtransaction is active"),
@@ -667,7 +685,7 @@ impl<'s> Machine<'s> {
 
     /// Goes back to a savepoint that was set since the statement began, or by the client.
     async fn rollback_to(&mut self, name: &str) -> Result<()> {
-        let holds = self.session.blocks_that_hold > usize::from(!self.session.is_first);
+        let holds = self.session.blocks_that_hold > 0;
         self.session.rollback_to_within(name, self.savepoints, holds).await
     }
 

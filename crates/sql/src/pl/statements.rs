@@ -58,6 +58,7 @@ impl Parser<'_> {
     fn statement_kind(&mut self, label: Option<String>) -> Result<Kind> {
         let Tok::Word(first) = self.tok().clone() else {
             return match self.tok() {
+                Tok::Quoted(_) if self.is_call() => self.call_statement(true),
                 Tok::Quoted(_) => self.assignment(),
                 _ => Err(self.near()),
             };
@@ -203,6 +204,20 @@ impl Parser<'_> {
             Some(_) => Some(3),
             None => found.map(|_| 3),
         }
+    }
+
+    /// Whether a name stands here that is none of a variable, with its arguments or, in the field's
+    /// language, by itself.
+    fn is_call(&self) -> bool {
+        let (Tok::Word(first) | Tok::Quoted(first)) = self.tok() else { return false };
+        if self.lookup(first).is_some() || self.is_assignment() || self.names_collection(first) {
+            return false;
+        }
+        let mut ahead = 1;
+        while self.is_at(ahead, ".") {
+            ahead += 2;
+        }
+        self.is_at(ahead, "(") || (self.dialect == Dialect::Field && self.is_at(ahead, ";"))
     }
 
     /// Whether a variable, or a field of one, and `:=` or `=` come next.

@@ -561,6 +561,8 @@ pub(super) enum Kind {
     Fail {
         number: Sql,
         message: Sql,
+        /// Whether what is told of the error at hand stays behind it.
+        keeps: Option<Sql>,
     },
 }
 

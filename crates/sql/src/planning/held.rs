@@ -83,6 +83,9 @@ impl Session {
         if statement.exact {
             key.session = Arc::from(format!("{};exact", key.session));
         }
+        if !statement.dates.is_empty() {
+            key.session = Arc::from(format!("{};dates {:?}", key.session, statement.dates));
+        }
         let observer = self.ctx.observer.clone();
         if let Some(plan) = self.database.cache.get(&key) {
             if self.is_current(&plan) && !self.is_hidden(&plan).await? {

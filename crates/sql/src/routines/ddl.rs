@@ -38,6 +38,31 @@ fn exists(error: kernel::Error, name: &str) -> PgError {
     }
 }
 
+/// Whether its body is in the field's language, whose routines have their names to themselves.
+fn is_field(def: &RoutineDef) -> bool {
+    def.body.language == "plsql"
+}
+
+/// 42723: the name of a new routine is that of `old`.
+fn name_taken(old: &RoutineDef, new: &RoutineDef) -> PgError {
+    let name = &new.name;
+    if old.signature == new.signature && old.body.procedure == new.body.procedure {
+        let text = format!("function \"{name}\" already exists with same argument types");
+        return PgError::new("42723", text);
+    }
+    let what = word(old);
+    PgError::new("42723", format!("name \"{name}\" is already used by an existing {what}"))
+        .with_hint(format!("Use CREATE OR REPLACE, or DROP {} first.", what.to_uppercase()))
+}
+
+/// Whether calls of the one may mean something else with the other.
+fn is_called_otherwise(old: &RoutineDef, new: &RoutineDef) -> bool {
+    old.signature != new.signature
+        || old.body.result != new.body.result
+        || old.body.set != new.body.set
+        || super::columns_of(old) != super::columns_of(new)
+}
+
 /// Options as they are kept: `name=value`, one in each line.
 fn options_text(old: &str, new: &[(String, String)]) -> String {
     let mut all: Vec<(&str, &str)> = old.lines().filter_map(|line| line.split_once('=')).collect();
@@ -78,31 +103,76 @@ impl Session {
         let def = RoutineDef { signature: types_of(&def), ..def };
         check_body(&def)?;
         env::boxed!(self.check_defaults(&def)).await?;
-        let routines = self.routines().await?;
-        let old = routines.named(&schema, &name).find(|one| one.signature == def.signature);
-        let txn = self.transaction()?;
-        if let Some(old) = old {
+        let in_way = self.routines_in_way(&def).await?;
+        if let Some((old, others)) = in_way.split_first() {
             if !spec.replace {
-                let text = format!("function \"{name}\" already exists with same argument types");
-                return Err(PgError::new("42723", text));
+                return Err(name_taken(old, &def));
             }
-            self.check_owner(word(old), &name, old.owner).await?;
-            self.check_replaceable(old, &def)?;
-            let change = RoutineChange::Replace(&def.body);
-            dict::alter_routine(&self.ctx, &txn, old, change).await?;
+            env::boxed!(self.replace_routines(old, others, &def)).await?;
             return Ok(tag.to_owned());
         }
+        let alone = is_field(&def);
+        let txn = self.transaction()?;
         let new = NewRoutine {
             schema: schema.clone(),
             name: name.clone(),
             signature: def.signature,
             owner: def.owner,
             body: def.body,
+            alone,
         };
         let made = dict::create_routine(&self.ctx, &txn, new).await;
         let obj = made.map_err(|error| exists(error, &name))?;
         self.give_default_rights(AclKind::Function, &schema, obj).await?;
         Ok(tag.to_owned())
+    }
+
+    /// The routines that a new one cannot stand beside: the one with its arguments first, and if it
+    /// is in the field's language all others of its name that are.
+    async fn routines_in_way(&mut self, new: &RoutineDef) -> Result<Vec<Arc<RoutineDef>>> {
+        let routines = self.routines().await?;
+        let in_way =
+            |one: &RoutineDef| one.signature == new.signature || is_field(new) && is_field(one);
+        let named = routines.named(&new.schema, &new.name);
+        let mut found: Vec<Arc<RoutineDef>> = named.filter(|one| in_way(one)).cloned().collect();
+        found.sort_by_key(|one| one.signature != new.signature);
+        Ok(found)
+    }
+
+    /// CREATE OR REPLACE: the first of the old ones becomes the new one, with the rights and the
+    /// owner that it has, and the others go.
+    async fn replace_routines(
+        &mut self,
+        old: &Arc<RoutineDef>,
+        others: &[Arc<RoutineDef>],
+        new: &RoutineDef,
+    ) -> Result<()> {
+        let name = &new.name;
+        for one in std::iter::once(old).chain(others) {
+            self.check_owner(word(one), name, one.owner).await?;
+            if is_field(new) && is_field(one) && one.body.procedure != new.body.procedure {
+                return Err(name_taken(one, new));
+            }
+        }
+        if !(is_field(new) && is_field(old)) {
+            self.check_replaceable(old, new)?;
+        } else if is_called_otherwise(old, new)
+            && let Some(view) = self.caller_of(old).await?
+        {
+            let what = word(old);
+            let text = format!(
+                "cannot change the arguments or the result of {what} {name} because view \
+                 \"{view}\" calls it"
+            );
+            return Err(PgError::new("2BP01", text).with_hint("Drop the view first."));
+        }
+        for one in others {
+            env::boxed!(self.drop_routine(one, false)).await?;
+        }
+        let txn = self.transaction()?;
+        let change = RoutineChange::Replace(&new.body, &new.signature);
+        let done = dict::alter_routine(&self.ctx, &txn, old, change).await;
+        done.map_err(|error| exists(error, name))
     }
 
     async fn routine_body(&mut self, spec: &RoutineSpec) -> Result<RoutineBody> {
@@ -278,7 +348,7 @@ impl Session {
                 .with_hint(hint));
         }
         // In the field's language the new definition is all there is.
-        if new.body.language == "plsql" {
+        if is_field(new) {
             return Ok(());
         }
         for (old, new) in given(old).zip(given(new)) {
@@ -464,14 +534,19 @@ impl Session {
         Ok(())
     }
 
-    /// Refuses to give another name to a routine that a view calls: such texts are not rewritten.
-    pub(crate) async fn check_uncalled(&mut self, def: &RoutineDef) -> Result<()> {
+    /// The name of a view that calls a routine; no other begins to before the transaction's end.
+    async fn caller_of(&mut self, def: &RoutineDef) -> Result<Option<String>> {
         let txn = self.transaction()?;
         dict::lock_routine(&self.ctx, &txn, def).await?;
         let views = dict::dependents(&self.ctx, &txn, def.obj).await?;
-        let Some((view, _)) = views.first() else { return Ok(()) };
+        let Some((view, _)) = views.first() else { return Ok(None) };
         let view = dict::table_by_obj(&self.ctx, &txn, *view).await?;
-        let name = view.map_or_else(String::new, |view| view.name.clone());
+        Ok(Some(view.map_or_else(String::new, |view| view.name.clone())))
+    }
+
+    /// Refuses to give another name to a routine that a view calls: such texts are not rewritten.
+    pub(crate) async fn check_uncalled(&mut self, def: &RoutineDef) -> Result<()> {
+        let Some(name) = self.caller_of(def).await? else { return Ok(()) };
         let what = format!("another name or schema for a function that view \"{name}\" calls");
         Err(PgError::unsupported(what))
     }

@@ -76,6 +76,12 @@ impl Session {
             "pls_integer" | "binary_integer" | "simple_integer" => {
                 return Ok(Named::Type(ColType::new(kernel::row::TypeKind::Int4)));
             }
+            "simple_double" => {
+                return Ok(Named::Type(ColType::new(kernel::row::TypeKind::Float8)));
+            }
+            "simple_float" => {
+                return Ok(Named::Type(ColType::new(kernel::row::TypeKind::Float4)));
+            }
             _ => {}
         }
         let text = text.trim();

@@ -93,13 +93,9 @@ impl Session {
                 env::boxed!(self.run_merge(merge, params)).await.map(Fetched::Complete)
             }
             Kind::Call(call) => {
-                // As in a block, what the message has done before would be committed with it.
-                let holds = usize::from(!self.is_first);
-                self.blocks_that_hold += holds;
-                let rows = env::boxed!(self.run_call(call, params, false)).await;
-                self.blocks_that_hold -= holds;
+                let rows = env::boxed!(self.run_call(call, params, false)).await?;
                 let mut encoder = encoder;
-                for row in rows?.iter().filter(|row| !row.is_empty()) {
+                for row in rows.iter().filter(|row| !row.is_empty()) {
                     let value = |i: usize| Ok(query::scalar::Val::Ref(row[i].as_datum()));
                     encoder.encode(value, sink.row())?;
                 }

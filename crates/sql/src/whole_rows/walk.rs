@@ -277,6 +277,10 @@ impl<'a> Rewriter<'a> {
         select.from = from;
         let rewrite = |own: &mut Self, all: &mut Vec<Expr>| {
             for expr in all {
+                if let Expr::GroupingSets(sets) | Expr::Cube(sets) | Expr::Rollup(sets) = expr {
+                    sets.iter_mut().flatten().try_for_each(|one| own.in_set(one, &given))?;
+                    continue;
+                }
                 // A column that a join shows once goes before an output column.
                 if !is_output(expr, &names) || matches!(own.named(expr), Ok(Some(_))) {
                     own.settle_names(expr, &given)?;
@@ -293,6 +297,23 @@ impl<'a> Rewriter<'a> {
             rewrite(self, all)?;
         }
         Ok((names, self.scopes.pop().unwrap_or_default()))
+    }
+
+    /// Rewrites what a grouping set has: a name that stands alone there is a column's, or, if there
+    /// is none, that of an output column.
+    fn in_set(&mut self, expr: &mut Expr, given: &[String]) -> Result<()> {
+        if matches!(expr, Expr::Identifier(_)) {
+            let mut nested = Expr::Nested(Box::new(expr.clone()));
+            if self.settle_names(&mut nested, given).is_err() {
+                return Ok(());
+            }
+            if let Expr::Nested(column) = nested {
+                *expr = *column;
+            }
+        } else {
+            self.settle_names(expr, given)?;
+        }
+        self.expressions(expr)
     }
 
     /// Rewrites a select list; the output columns' names.

@@ -7,7 +7,10 @@ use super::array::array_items;
 use super::build::{binary, call, not, string, text_of};
 use crate::bind::{Binder, object_parts, refuse};
 use crate::{PgError, Result};
-use datafusion::sql::sqlparser::ast::{BinaryOperator, DataType, Expr, UnaryOperator, Value};
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, DataType, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, UnaryOperator,
+    Value,
+};
 use std::fmt::Write as _;
 
 /// Longest list that is written out as comparisons.
@@ -273,6 +276,23 @@ impl Binder<'_> {
         Ok(())
     }
 
+    /// `x LIKE ALL (array)`: there is no item that it is unlike.
+    pub(super) fn like_all(&mut self, expr: &mut Expr) -> Result<()> {
+        let mut unlike = expr.clone();
+        let (negated, any, pattern) = match &mut unlike {
+            Expr::Like { negated, any, pattern, .. }
+            | Expr::ILike { negated, any, pattern, .. } => (negated, any, pattern),
+            other => return refuse(format!("the expression {other}")),
+        };
+        if let Some(array) = array_of_all(pattern).cloned() {
+            **pattern = array;
+        }
+        (*any, *negated) = (true, !*negated);
+        self.like_any(&mut unlike)?;
+        *expr = not(unlike, true);
+        Ok(())
+    }
+
     /// A parameter that stands alone, maybe in brackets, is of this type.
     fn expect_type(&mut self, expr: &Expr, ty: kernel::row::ColType) {
         match expr {
@@ -303,6 +323,21 @@ impl Binder<'_> {
         if let (Some(slot @ None), Some(element)) = (self.params.types.get_mut(at), element) {
             *slot = Some(kernel::row::ColType::array_of(element.kind));
         }
+    }
+}
+
+/// The array of `ALL (array)` behind LIKE, which the parser takes for a function's call.
+pub(super) fn array_of_all(pattern: &Expr) -> Option<&Expr> {
+    let Expr::Function(call) = pattern else { return None };
+    let [name] = &call.name.0[..] else { return None };
+    let name = name.as_ident()?;
+    if name.quote_style.is_some() || !name.value.eq_ignore_ascii_case("all") {
+        return None;
+    }
+    let FunctionArguments::List(list) = &call.args else { return None };
+    match &list.args[..] {
+        [FunctionArg::Unnamed(FunctionArgExpr::Expr(array))] => Some(array),
+        _ => None,
     }
 }
 

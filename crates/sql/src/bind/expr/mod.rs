@@ -169,6 +169,7 @@ impl Binder<'_> {
             Expr::Like { any: false, expr: a, pattern, escape_char, negated: _ }
             | Expr::ILike { any: false, expr: a, pattern, escape_char, negated: _ } => {
                 match escape_char {
+                    None if compare::array_of_all(pattern).is_some() => self.like_all(expr),
                     Some(c) if c.value != Value::SingleQuotedString("\\".into()) => {
                         self.like_escaped(expr)
                     }
