@@ -11,7 +11,6 @@ use super::blocks::{self, Token, tokens};
 use super::format::Table;
 use super::place::{Bound, Edited};
 use super::query::{Answer, kinds_of, literal};
-use super::transaction::MARK;
 use super::variables::Variable;
 use bytes::BytesMut;
 use futures::StreamExt;
@@ -159,6 +158,45 @@ fn value_of(variable: &Variable) -> String {
     }
 }
 
+/// Calls of packages that are statements of their own.
+const OWN_CALLS: [&str; 2] = ["dbms_monitor", "dbms_session"];
+
+/// Whether it is a CALL, which gives values back by its arguments as a block does.
+fn is_call(all: &[Token<'_>]) -> bool {
+    let [first, name, ..] = all else { return false };
+    first.is("call") && !name.is_any(&OWN_CALLS)
+}
+
+/// A CALL with other names for its variables, as a block has it: `call p(:a)` and
+/// `call f(:a) into :b`.
+fn call_replaced(
+    text: &str,
+    all: &[Token<'_>],
+    uses: Vec<Use>,
+    end: usize,
+    put: impl Fn(&Use) -> String,
+) -> Edited {
+    let part = |at: usize, end: usize| Use { at, end, token: 0, name: String::new() };
+    let word = all.first().map_or(0, |call| call.at + call.text.len());
+    let (mut parts, mut into) = (vec![part(0, word)], None);
+    for one in uses {
+        let before = one.token.checked_sub(1).and_then(|at| all.get(at));
+        match before.filter(|before| before.is("into")) {
+            Some(before) => {
+                parts.push(part(before.at, one.end));
+                into = Some(put(&one));
+            }
+            None => parts.push(one),
+        }
+    }
+    let given = into.map(|name| format!("{name} :=")).unwrap_or_default();
+    replaced(text, &parts, end, |one| match (one.name.is_empty(), one.at) {
+        (false, _) => put(one),
+        (true, 0) => given.clone(),
+        (true, _) => String::new(),
+    })
+}
+
 /// Whether a statement has parameters of its own: those of variables would be taken for them.
 fn has_parameters(all: &[Token<'_>]) -> bool {
     all.windows(2).any(|pair| {
@@ -216,16 +254,37 @@ fn cells(row: &Row) -> Result<Vec<Option<String>>, Error> {
     (0..row.len()).map(cell).collect()
 }
 
+/// The first variable that a block, or what is sent as one, has and `is_known` does not: the server
+/// would only say that it understands no colon. Others may have one for reasons of their own.
+fn undeclared(text: &str, is_known: impl Fn(&str) -> bool) -> Option<String> {
+    let all: Vec<Token<'_>> = tokens(text).collect();
+    let is_own = all.first().is_some_and(|first| !first.is("create"));
+    if !is_own || !(is_call(&all) || blocks::returns_into(text) || blocks::is_block(text)) {
+        return None;
+    }
+    let is_name = |name: &str| name.starts_with(|c: char| c.is_alphanumeric() || c == '_');
+    let found = uses(&all, |name| is_name(name) && !is_known(name));
+    // A slice may have no beginning.
+    let begins = |one: &Use| one.token.checked_sub(1).is_none_or(|at| !all[at].is("["));
+    found.into_iter().find(begins).map(|one| one.name)
+}
+
 impl Shell {
+    /// A variable of a statement that is not declared, where there can be nothing else.
+    pub(super) fn undeclared(&self, text: &str) -> Option<String> {
+        undeclared(text, |name| self.variables.contains_key(name))
+    }
+
     /// The statement with the values of bind variables; `None`: it has none.
     pub(super) fn bound(&self, text: &str) -> Option<Bound> {
         let changes = blocks::returns_into(text);
-        let block = changes || blocks::is_block(text);
+        let all: Vec<Token<'_>> = tokens(text).collect();
+        let called = is_call(&all);
+        let block = changes || called || blocks::is_block(text);
         // Stored code has no variables of the shell.
         if self.variables.is_empty() || block && blocks::stored(text).is_some() {
             return None;
         }
-        let all: Vec<Token<'_>> = tokens(text).collect();
         let uses = uses(&all, |name| self.variables.contains_key(name));
         let last = uses.last()?;
         let mut used: Vec<String> = uses.iter().map(|one| one.name.clone()).collect();
@@ -237,7 +296,11 @@ impl Shell {
             return Some(Bound { edited, before: String::new(), behind: String::new(), used });
         }
         let end = text.trim_end().trim_end_matches(';').len().max(last.end);
-        let edited = replaced(text, &uses, end, |one| format!("b_{}", one.name));
+        let own = |one: &Use| format!("b_{}", one.name);
+        let edited = match called {
+            true => call_replaced(text, &all, uses, end, own),
+            false => replaced(text, &uses, end, own),
+        };
         let (mut declared, mut told) = (String::new(), String::new());
         if changes {
             told.push_str(&format!("raise notice '%', '{BOUND}=' || sql%rowcount;\n"));
@@ -351,7 +414,10 @@ impl Shell {
             Err(_) => None,
         };
         if open && statement.is_none() {
-            let mark = if is_guarded { MARK } else { PARAMETERS_MARK };
+            let mark = match is_guarded {
+                true => self.transaction.mark(),
+                false => PARAMETERS_MARK.to_owned(),
+            };
             client.simple_query(&format!("rollback to savepoint {mark}")).await?;
         }
         if open && !is_guarded {
@@ -384,6 +450,38 @@ mod tests {
             ("select :1", "select <1>"),
         ] {
             assert_eq!(found(text), wanted);
+        }
+    }
+
+    #[test]
+    fn a_call_is_what_a_block_has_in_its_place() {
+        let made = |text: &str| {
+            let all: Vec<Token<'_>> = tokens(text).collect();
+            assert!(is_call(&all), "{text}");
+            let uses = uses(&all, |name| matches!(name, "n" | "v"));
+            let own = |one: &Use| format!("b_{}", one.name);
+            call_replaced(text, &all, uses, text.len(), own).text
+        };
+        assert_eq!(made("call p(1, :n)").trim(), "p(1, b_n)");
+        assert_eq!(made("CALL s.f(:v) INTO :n").trim(), "b_n := s.f(b_v)");
+        let traces = "call dbms_monitor.session_trace_enable(:n)";
+        assert!(!is_call(&tokens(traces).collect::<Vec<_>>()));
+    }
+
+    #[test]
+    fn only_variables_can_be_undeclared() {
+        let missing = |text: &str| undeclared(text, |name| name == "n");
+        for (text, wanted) in [
+            ("begin :n := 1; :ZZ := 2; end;", Some("zz")),
+            ("insert into t values (:n) returning id into :v", Some("v")),
+            ("call p(:n, :x)", Some("x")),
+            ("begin :n := a::int; b := c[1:x]; d := c[:x]; e:=':y'; end; -- :z", None),
+            ("begin execute immediate 'insert into t values (:1)' using 1; end;", None),
+            ("do $$ begin :x := 1; end $$", None),
+            ("select :x", None),
+            ("create trigger t before insert on u for each row begin :new.a := 1; end;", None),
+        ] {
+            assert_eq!(missing(text).as_deref(), wanted, "{text}");
         }
     }
 

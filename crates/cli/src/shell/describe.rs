@@ -1,7 +1,7 @@
 //! What there is in the database: `\d` and its like, `describe`.
 
 use super::Shell;
-use super::format::{Format, Look, Table};
+use super::format::{Csv, Format, Look, Table};
 use super::query::{literal, rows};
 use crate::error::{CliError, Result};
 use std::fmt::Write;
@@ -10,12 +10,44 @@ use std::fmt::Write;
 const OWN: &str = "n.nspname not in ('pg_catalog', 'information_schema') \
                    and n.nspname !~ '^pg_temp_'";
 
-/// A pattern of the shell as a condition on a name: `*` and `?` stand for any characters.
+/// The last of a pattern's names, and what stands before it; points in quotes part nothing.
+fn parts(pattern: &str) -> (Option<&str>, &str) {
+    let (mut quoted, mut point) = (false, None);
+    for (at, c) in pattern.char_indices() {
+        match c {
+            '"' => quoted = !quoted,
+            '.' if !quoted => point = Some(at),
+            _ => {}
+        }
+    }
+    match point {
+        Some(at) => (Some(&pattern[..at]), &pattern[at + 1..]),
+        None => (None, pattern),
+    }
+}
+
+/// What stands in a name's quotes; `None`: it has none.
+fn in_quotes(name: &str) -> Option<String> {
+    let inner = name.strip_prefix('"')?.strip_suffix('"')?;
+    Some(inner.replace("\"\"", "\""))
+}
+
+/// A name as the catalog has it.
+fn plain(name: &str) -> String {
+    in_quotes(name).unwrap_or_else(|| name.to_lowercase())
+}
+
+/// A pattern of the shell as a condition on a name: `*` and `?` stand for any characters, but in
+/// quotes.
 fn like(column: &str, pattern: &str) -> String {
     if pattern.is_empty() {
         return String::new();
     }
-    let name = pattern.rsplit('.').next().unwrap_or(pattern).to_lowercase();
+    let (_, name) = parts(pattern);
+    if let Some(name) = in_quotes(name) {
+        return format!(" and {column} = {}", literal(&name));
+    }
+    let name = name.to_lowercase();
     let mut text = String::new();
     for c in name.chars() {
         match c {
@@ -78,6 +110,41 @@ fn described(columns: Table, look: &Look<'_>) -> String {
     let header = ["Name", "Null?", "Type", "Meaning"];
     let header = header[..width].iter().map(|name| (*name).to_owned()).collect();
     Table { header, rows, ..Table::default() }.text(Format::Aligned, look)
+}
+
+/// Stored procedures and functions, each with its arguments in the field's form.
+fn shown_routines(routines: &Table, look: &Look<'_>) -> String {
+    let mut text = String::new();
+    for rows in routines.rows.chunk_by(|a, b| a[0] == b[0]) {
+        let [_, name, kind, result, ..] = &rows[0][..] else { continue };
+        let name = name.as_deref().unwrap_or_default();
+        let _ = match (kind.as_deref(), result) {
+            (Some("f"), Some(result)) => writeln!(text, "FUNCTION {name} RETURNS {result}"),
+            (Some("f"), None) => writeln!(text, "FUNCTION {name}"),
+            _ => writeln!(text, "PROCEDURE {name}"),
+        };
+        let (mut given, mut shown) = (0, Vec::new());
+        for row in rows {
+            let [_, _, _, _, name, mode, ty, None, needed] = &row[..] else { continue };
+            let (mode, is_given) = match mode.as_deref() {
+                Some("o" | "t") => ("OUT", false),
+                Some("b") => ("IN/OUT", true),
+                _ => ("IN", true),
+            };
+            given += i64::from(is_given);
+            let needed = needed.as_deref().and_then(|needed| needed.parse().ok());
+            let has_default = is_given && needed.is_some_and(|needed: i64| given > needed);
+            let default = has_default.then(|| "DEFAULT".to_owned());
+            shown.push(vec![name.clone(), ty.clone(), Some(mode.to_owned()), default]);
+        }
+        if !shown.is_empty() {
+            let header = ["Argument Name", "Type", "In/Out", "Default?"];
+            let header = header.map(str::to_owned).to_vec();
+            let table = Table { header, rows: shown, ..Table::default() };
+            text.push_str(&table.text(Format::Aligned, look));
+        }
+    }
+    text
 }
 
 impl Shell {
@@ -159,8 +226,8 @@ impl Shell {
     }
 
     async fn relations(&self, pattern: &str) -> Result<Vec<Relation>> {
-        let schema = match pattern.rsplit_once('.') {
-            Some((schema, _)) => format!(" and n.nspname = {}", literal(&schema.to_lowercase())),
+        let schema = match parts(pattern).0 {
+            Some(schema) => format!(" and n.nspname = {}", literal(&plain(schema))),
             None => " and pg_table_is_visible(c.oid)".to_owned(),
         };
         let text = format!(
@@ -201,7 +268,8 @@ impl Shell {
 
     /// Columns of what can be selected from and is not in the catalog: names and types.
     async fn selected_columns(&mut self, name: &str) -> Result<Table> {
-        let missing = || CliError::failed(format!("Did not find any relation named \"{name}\"."));
+        let shown = if in_quotes(name).is_some() { name.to_owned() } else { format!("\"{name}\"") };
+        let missing = || CliError::failed(format!("Did not find any relation named {shown}."));
         let is_name = |c: char| c.is_alphanumeric() || "_$#.\"".contains(c);
         if name.is_empty() || !name.chars().all(is_name) {
             return Err(missing());
@@ -252,7 +320,8 @@ impl Shell {
     }
 
     async fn describe_relations(&mut self, pattern: &str) -> Result<()> {
-        let look = Look { heading: true, count: false, null: "", separator: "|" };
+        let csv = Csv::USUAL;
+        let look = Look { heading: true, count: false, null: "", separator: "|", csv };
         let found = self.relations(pattern).await?;
         if found.is_empty() {
             let columns = self.other_columns(pattern).await?;
@@ -343,11 +412,39 @@ impl Shell {
         Ok(())
     }
 
+    /// Stored procedures and functions of a name, a row for each argument: number, name, kind and
+    /// result of the routine, name, mode and type of the argument, whether there is none, and how
+    /// many have to be given.
+    async fn arguments(&self, name: &str) -> Result<Table> {
+        let schema = match parts(name).0 {
+            Some(schema) => format!(" and n.nspname = {}", literal(&plain(schema))),
+            None => " and pg_function_is_visible(p.oid)".to_owned(),
+        };
+        let text = format!(
+            "select p.oid, p.proname, p.prokind, pg_get_function_result(p.oid), \
+             p.proargnames[a.n], coalesce(p.proargmodes[a.n]::text, 'i'), \
+             format_type(coalesce(p.proallargtypes[a.n], p.proargtypes[a.n - 1]), null), \
+             case when a.n is null then 'no' end, p.pronargs - p.pronargdefaults from pg_proc p \
+             join pg_namespace n on n.oid = p.pronamespace left join lateral generate_series(1, \
+             coalesce(array_length(p.proallargtypes, 1), p.pronargs)) a(n) on true where p.prokind \
+             in ('f', 'p') and n.nspname <> 'pg_catalog'{schema} and p.proname = {} order by \
+             p.oid, a.n",
+            literal(&plain(parts(name).1))
+        );
+        rows(self, &text).await
+    }
+
     /// The field's `describe`.
     pub(super) async fn describe_columns(&mut self, name: &str) -> Result<()> {
-        let look = Look { heading: true, count: false, null: "", separator: " " };
+        let csv = Csv::USUAL;
+        let look = Look { heading: true, count: false, null: "", separator: " ", csv };
         let found = self.relations(name).await?.into_iter().next();
         let Some(one) = found.filter(|one| one.schema != "pg_catalog") else {
+            let routines = self.arguments(name).await?;
+            if !routines.rows.is_empty() {
+                self.print(&shown_routines(&routines, &look));
+                return Ok(());
+            }
             let text = self.other_columns(name).await.map(|columns| described(columns, &look))?;
             self.print(&text);
             return Ok(());
@@ -371,8 +468,56 @@ impl Shell {
         Ok(())
     }
 }
+
 /// A name as the `dba_` views show it.
 fn field_name(name: &str) -> String {
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "_$#".contains(c);
     if name.chars().all(plain) { name.to_ascii_uppercase() } else { name.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_in_quotes_are_taken_as_they_are() {
+        assert_eq!(parts("S.t"), (Some("S"), "t"));
+        assert_eq!(parts("\"a.b\""), (None, "\"a.b\""));
+        assert_eq!(parts("\"a.b\".\"C\""), (Some("\"a.b\""), "\"C\""));
+        assert_eq!(
+            (plain("\"Mixed \"\"Tab\""), plain("Mixed")),
+            ("Mixed \"Tab".into(), "mixed".into())
+        );
+        assert_eq!(like("x", "s.\"A*\""), " and x = 'A*'");
+        assert_eq!(like("x", "s.A*"), " and x like 'a%'");
+    }
+
+    #[test]
+    fn routines_are_shown_with_their_arguments() {
+        let row = |cells: &[&str]| -> Vec<Option<String>> {
+            cells.iter().map(|cell| (!cell.is_empty()).then(|| (*cell).to_owned())).collect()
+        };
+        let rows = vec![
+            row(&["1", "p", "p", "", "a", "i", "numeric", "", "2"]),
+            row(&["1", "p", "p", "", "b", "o", "text", "", "2"]),
+            row(&["1", "p", "p", "", "c", "b", "text", "", "2"]),
+            row(&["1", "p", "p", "", "d", "i", "date", "", "2"]),
+            row(&["2", "f", "f", "numeric", "", "i", "", "no", "0"]),
+        ];
+        let table = Table { rows, ..Table::default() };
+        let csv = Csv::USUAL;
+        let look = Look { heading: true, count: false, null: "", separator: " ", csv };
+        let shown = shown_routines(&table, &look);
+        let wanted = [
+            "PROCEDURE p",
+            " Argument Name   Type      In/Out   Default?",
+            "--------------- --------- -------- ----------",
+            " a               numeric   IN",
+            " b               text      OUT",
+            " c               text      IN/OUT",
+            " d               date      IN       DEFAULT",
+            "FUNCTION f RETURNS numeric",
+        ];
+        assert_eq!(shown.lines().collect::<Vec<_>>(), wanted);
+    }
 }

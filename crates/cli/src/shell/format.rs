@@ -95,12 +95,26 @@ impl Part<'_> {
     }
 }
 
+/// How values stand in a line of CSV.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Csv {
+    /// What stands between them.
+    pub delimiter: char,
+    /// Whether those that need quotes have them.
+    pub quotes: bool,
+}
+
+impl Csv {
+    pub const USUAL: Csv = Csv { delimiter: ',', quotes: true };
+}
+
 /// What is shown besides values.
 pub struct Look<'a> {
     pub heading: bool,
     pub count: bool,
     pub null: &'a str,
     pub separator: &'a str,
+    pub csv: Csv,
 }
 
 impl Table {
@@ -268,23 +282,25 @@ impl Table {
     }
 
     fn csv(&self, look: &Look<'_>) -> String {
-        let quoted = |text: &str| match text.contains([',', '"', '\n', '\r']) {
+        let Csv { delimiter, quotes } = look.csv;
+        let between = delimiter.to_string();
+        let quoted = |text: &str| match quotes && text.contains([delimiter, '"', '\n', '\r']) {
             true => format!("\"{}\"", text.replace('"', "\"\"")),
             false => text.to_owned(),
         };
         let mut text = String::new();
         if look.heading {
             let names: Vec<String> = self.header.iter().map(|name| quoted(name)).collect();
-            let _ = writeln!(text, "{}", names.join(","));
+            let _ = writeln!(text, "{}", names.join(between.as_str()));
         }
         for row in &self.rows {
             // An empty text is told from NULL.
             let cells = row.iter().map(|cell| match cell.as_deref() {
                 None => look.null.to_owned(),
-                Some("") => "\"\"".to_owned(),
+                Some("") if quotes => "\"\"".to_owned(),
                 Some(text) => quoted(text),
             });
-            let _ = writeln!(text, "{}", cells.collect::<Vec<_>>().join(","));
+            let _ = writeln!(text, "{}", cells.collect::<Vec<_>>().join(between.as_str()));
         }
         text
     }
@@ -331,13 +347,14 @@ mod tests {
         }
     }
 
-    const LOOK: Look<'static> = Look { heading: true, count: true, null: "", separator: "|" };
+    const LOOK: Look<'static> =
+        Look { heading: true, count: true, null: "", separator: "|", csv: Csv::USUAL };
 
     #[test]
     fn results_are_aligned_numbers_to_the_right() {
         let shown = table().text(Format::Aligned, &LOOK);
         assert_eq!(shown, " id  | name\n-----+----------\n   1 | Zoë, \"z\"\n 100 |\n(2 rows)\n");
-        let plain = Look { heading: false, count: false, null: "-", separator: " " };
+        let plain = Look { heading: false, count: false, null: "-", separator: " ", ..LOOK };
         assert_eq!(table().text(Format::Aligned, &plain), "   1   Zoë, \"z\"\n 100   -\n");
         let own = Look { separator: ";", count: false, ..LOOK };
         let shown = table().text(Format::Aligned, &own);
@@ -419,6 +436,11 @@ mod tests {
     fn other_formats_keep_values_apart() {
         let shown = table().text(Format::Csv, &LOOK);
         assert_eq!(shown, "id,name\n1,\"Zoë, \"\"z\"\"\"\n100,\n");
+        let csv = |delimiter, quotes| {
+            table().text(Format::Csv, &Look { csv: Csv { delimiter, quotes }, ..LOOK })
+        };
+        assert_eq!(csv('|', true), "id|name\n1|\"Zoë, \"\"z\"\"\"\n100|\n");
+        assert_eq!(csv(';', false), "id;name\n1;Zoë, \"z\"\n100;\n");
         let read: Value = serde_json::from_str(&table().text(Format::Json, &LOOK)).expect("json");
         assert_eq!(
             read,

@@ -293,6 +293,10 @@ impl Shell {
         self.task.abort();
         self.watcher = None;
         self.prepared.clear();
+        // Its cursors ended with the session before.
+        for variable in self.variables.values_mut().filter(|variable| variable.is_cursor()) {
+            variable.value = None;
+        }
         (self.client, self.notices, self.task) = (Rc::new(client), notices, task);
         self.link = link;
         (self.instance, self.is_connected) = (instance, true);

@@ -165,6 +165,10 @@ impl Shell {
             return self.failed(UNCONNECTED);
         }
         let text = substituted.text.as_str();
+        if let Some(name) = self.undeclared(text) {
+            (self.has_failed, self.sqlcode) = (true, NUMBER_OTHER);
+            return self.failed(&format!("bind variable \"{name}\" is not declared"));
+        }
         let bound = self.bound(text);
         let binds = match (&bound, way) {
             (Some(bound), Way::Ask) if !bound.is_block() => self.binds(text),
@@ -475,6 +479,7 @@ impl Shell {
             count: settings.feedback,
             null: &settings.null,
             separator: &settings.separator,
+            csv: settings.csv,
         };
         let text = table.text(settings.format, &look);
         let height = screen_height();

@@ -380,7 +380,7 @@ impl Shell {
 
 #[cfg(test)]
 mod tests {
-    use super::super::format::Look;
+    use super::super::format::{Csv, Look};
     use super::*;
 
     fn shown(report: &Report, rows: &[&[&str]]) -> String {
@@ -391,7 +391,8 @@ mod tests {
             ..Table::default()
         };
         table.lines = report.lines(&table).map(|(lines, _)| lines);
-        let look = Look { heading: true, count: false, null: "", separator: "|" };
+        let csv = Csv::USUAL;
+        let look = Look { heading: true, count: false, null: "", separator: "|", csv };
         table.text(Format::Aligned, &look)
     }
 

@@ -5,7 +5,7 @@
 
 use super::autotrace::Told;
 use super::columns::TEMPLATES;
-use super::format::Format;
+use super::format::{Csv, Format};
 use super::shapes::Template;
 use super::transaction::End;
 use super::whenever::{Code, OnError};
@@ -15,6 +15,10 @@ use crate::error::{CliError, Result};
 
 /// What stands between columns.
 pub(super) const SEPARATOR: &str = "|";
+
+/// Characters of a line and lines of a page, as the field has them.
+const LINESIZE: u32 = 80;
+const PAGESIZE: u32 = 14;
 
 /// Characters that numbers may be kept within.
 const NUMBER_WIDTHS: std::ops::RangeInclusive<usize> = 2..=50;
@@ -39,6 +43,10 @@ pub(super) struct Settings {
     pub(super) escape: Option<char>,
     pub(super) null: String,
     pub(super) separator: String,
+    pub(super) csv: Csv,
+    /// Kept for `show` only, but that no lines of a page are no heading.
+    pub(super) linesize: u32,
+    pub(super) pagesize: u32,
     /// How numbers are written, or within how many characters, of which `column` says nothing.
     pub(super) numformat: Option<Template>,
     pub(super) numwidth: Option<usize>,
@@ -75,6 +83,9 @@ impl Settings {
             escape: None,
             null: String::new(),
             separator: SEPARATOR.to_owned(),
+            csv: Csv::USUAL,
+            linesize: LINESIZE,
+            pagesize: PAGESIZE,
             numformat: None,
             numwidth: None,
             wraps: true,
@@ -125,6 +136,30 @@ fn character(value: &str, usual: char) -> Result<Option<char>> {
     }
 }
 
+/// How CSV is written, by the words behind `set markup csv on`.
+fn csv_of(words: &[&str]) -> Result<Csv> {
+    let mut csv = Csv::USUAL;
+    for form in words.chunks(2) {
+        let value = form.get(1).copied().unwrap_or("");
+        let mut chars = value.chars();
+        match (form[0].to_ascii_lowercase().as_str(), chars.next(), chars.next()) {
+            ("delim" | "delimiter", Some(c), None) if !c.is_alphanumeric() && c != '"' => {
+                csv.delimiter = c;
+            }
+            ("delim" | "delimiter", ..) => {
+                let text = "set markup csv on delimiter C: one character, and no letter or digit";
+                return Err(CliError::failed(text));
+            }
+            ("quote", Some(_), _) => csv.quotes = switched(value, true)?,
+            _ => {
+                let text = "set markup csv on|off [delimiter C] [quote on|off]";
+                return Err(CliError::failed(text));
+            }
+        }
+    }
+    Ok(csv)
+}
+
 fn on_off(on: bool) -> &'static str {
     if on { "ON" } else { "OFF" }
 }
@@ -158,12 +193,8 @@ impl Shell {
                         self.refuse(&text);
                         return Ok(());
                     }
-                    let csv = self.settings.format == Format::Csv;
-                    self.settings.format = match switched(words.next().unwrap_or(""), csv)? {
-                        true => Format::Csv,
-                        false => Format::Aligned,
-                    };
-                    return Ok(());
+                    let parts: Vec<&str> = words.collect();
+                    return self.set_csv(&parts);
                 }
                 "describe" => return Ok(()),
                 "numformat" => match Template::read(value) {
@@ -183,6 +214,16 @@ impl Shell {
         Ok(())
     }
 
+    /// `set markup csv on delimiter | quote off`, of which these words stand behind `csv`.
+    fn set_csv(&mut self, words: &[&str]) -> Result<()> {
+        let csv = csv_of(words.get(1..).unwrap_or_default())?;
+        let on = words.first().copied().unwrap_or("");
+        let on = switched(on, self.settings.format == Format::Csv)?;
+        self.settings.format = if on { Format::Csv } else { Format::Aligned };
+        self.settings.csv = csv;
+        Ok(())
+    }
+
     fn set_one(&mut self, name: &str, value: &str) -> Result<()> {
         let settings = &mut self.settings;
         match name {
@@ -193,7 +234,11 @@ impl Shell {
                     .map_or_else(|_| switched(value, settings.feedback), |rows| Ok(rows > 0))?;
             }
             "heading" => settings.heading = switched(value, settings.heading)?,
-            "pagesize" => settings.heading = value != "0",
+            "pagesize" => {
+                settings.heading = value != "0";
+                settings.pagesize = value.parse().unwrap_or(settings.pagesize);
+            }
+            "linesize" => settings.linesize = value.parse().unwrap_or(settings.linesize),
             "echo" => settings.echo = switched(value, settings.echo)?,
             "termout" => settings.termout = switched(value, settings.termout)?,
             "define" | "scan" => settings.define = character(value, '&')?,
@@ -237,6 +282,11 @@ impl Shell {
             "user" => format!("USER is \"{}\"\n", self.login.user()),
             "release" => format!("release {}\n", env!("CARGO_PKG_VERSION")),
             "err" | "error" | "errors" => self.compile_errors(words.get(1..).unwrap_or_default()),
+            // As it is in messages, without its sign.
+            "sqlcode" => match self.has_failed {
+                true => format!("sqlcode {}\n", self.sqlcode.unsigned_abs()),
+                false => "sqlcode 0\n".to_owned(),
+            },
             "spool" if self.spool.is_some() => "currently spooling\n".to_owned(),
             "spool" => "not spooling currently\n".to_owned(),
             "sga" => return self.list_rows("select * from v$sga").await,
@@ -298,6 +348,8 @@ impl Shell {
                 format!("numformat \"{text}\"\n")
             }
             "numwidth" => format!("numwidth {}\n", settings.numwidth.unwrap_or(0)),
+            "linesize" => format!("linesize {}\n", settings.linesize),
+            "pagesize" => format!("pagesize {}\n", settings.pagesize),
             "wrap" => format!("wrap {}\n", on_off(settings.wraps)),
             "colsep" => format!("colsep \"{}\"\n", settings.separator),
             "format" => format!("format {}\n", format!("{:?}", settings.format).to_lowercase()),
@@ -309,6 +361,20 @@ impl Shell {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn csv_has_a_delimiter_and_quotes() {
+        let of = |text: &str| {
+            let words: Vec<&str> = text.split(' ').filter(|word| !word.is_empty()).collect();
+            csv_of(&words).ok().map(|csv| (csv.delimiter, csv.quotes))
+        };
+        assert_eq!(of(""), Some((',', true)));
+        assert_eq!(of("delimiter | quote off"), Some(('|', false)));
+        assert_eq!(of("QUOTE on DELIM ;"), Some((';', true)));
+        for text in ["delimiter", "delimiter ||", "delimiter x", "quote", "quote no", "header on"] {
+            assert_eq!(of(text), None, "{text}");
+        }
+    }
 
     #[test]
     fn characters_and_switches_are_told_apart() {

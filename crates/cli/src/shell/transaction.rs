@@ -1,26 +1,60 @@
 //! The transaction that a session has open, as far as its statements tell: `set autocommit off`,
 //! and what becomes of it when the shell is left.
 //!
-//! What it promises: with autocommit off an error takes back its statement and no other. What it
-//! must never do: commit after a script has failed, unless it says so.
+//! What it promises: with autocommit off an error takes back its statement and no other, and
+//! savepoints are the user's own as without the shell's. What it must never do: commit after a
+//! script has failed, unless it says so.
+//!
+//! Before each statement there is a savepoint. What runs code, and what sets savepoints, may have
+//! others behind it that releasing it would take away, or may have gone back to one before it: it
+//! stays then, and the next one has another name.
 
-use super::blocks::{is_block, tokens};
+use super::blocks::{Token, is_block, stored, tokens};
 use super::query::{Way, error_text};
 use super::{Flow, Shell};
 use crate::error::{CliError, Result};
 use tokio_postgres::error::SqlState;
 
 /// The savepoint before each statement.
-pub(super) const MARK: &str = "skein_sql_statement";
+const MARK: &str = "skein_sql_statement";
 
 /// What is open.
-#[derive(Clone, Copy, Default, Debug)]
+#[derive(Default, Debug)]
 pub(super) struct Transaction {
     pub(super) open: bool,
     /// The shell has opened it, and not the user.
     pub(super) own: bool,
     /// A statement has failed, and nothing but a rollback is taken.
     pub(super) failed: bool,
+    /// Savepoints of the shell that stay, so that none has the name of one before it.
+    left: u32,
+    /// Names of the user's savepoints as they were written, those set last at the end; some may be
+    /// gone.
+    savepoints: Vec<String>,
+}
+
+impl Transaction {
+    /// One that has just begun.
+    fn begun(own: bool) -> Transaction {
+        Transaction { open: true, own, ..Transaction::default() }
+    }
+
+    /// The name of the savepoint before the statement at hand.
+    pub(super) fn mark(&self) -> String {
+        match self.left {
+            0 => MARK.to_owned(),
+            left => format!("{MARK}_{left}"),
+        }
+    }
+
+    /// The savepoint before the statement stays, and those that the statement may have set.
+    fn leave_mark(&mut self, text: &str) {
+        self.left = self.left.saturating_add(1);
+        for name in savepoints_in(text) {
+            self.savepoints.retain(|known| *known != name);
+            self.savepoints.push(name);
+        }
+    }
 }
 
 /// What becomes of an open transaction.
@@ -42,6 +76,8 @@ pub(super) enum Role {
     },
     /// It says something of the transaction, which it needs.
     Settles,
+    /// It sets or releases a savepoint.
+    Names,
     /// Back to a savepoint.
     Returns,
     /// It cannot stand in one.
@@ -65,7 +101,8 @@ pub(super) fn role(text: &str) -> Role {
         ("prepare", "transaction") => Role::Ends { commits: true, chains: false },
         ("rollback", _) if has("to") => Role::Returns,
         ("rollback" | "abort", _) => Role::Ends { commits: false, chains },
-        ("savepoint" | "release", _) | ("set", "transaction") => Role::Settles,
+        ("savepoint" | "release", _) => Role::Names,
+        ("set", "transaction") => Role::Settles,
         ("vacuum" | "cluster", _)
         | ("create" | "drop", "database" | "tablespace")
         | ("alter", "system")
@@ -89,7 +126,37 @@ pub(super) fn role(text: &str) -> Role {
     }
 }
 
+/// Whether a statement may set or take away savepoints by code that it runs.
+fn runs_code(text: &str) -> bool {
+    let first = tokens(text).next();
+    first.is_some_and(|first| first.is_any(&["call", "do"]))
+        || is_block(text) && stored(text).is_none()
+}
+
+/// Names of savepoints in a statement, which it sets or goes back to.
+fn savepoints_in(text: &str) -> Vec<String> {
+    let all: Vec<Token<'_>> = tokens(text).collect();
+    let names = all.windows(2).enumerate().filter_map(|(at, pair)| {
+        let goes_back = || {
+            let before = &all[at.saturating_sub(2)..at];
+            pair[0].is("to") && before.iter().any(|token| token.is("rollback"))
+        };
+        let is_named = pair[0].is("savepoint") || goes_back();
+        let is_name =
+            pair[1].text.starts_with(|c: char| c.is_alphabetic() || matches!(c, '_' | '"'));
+        (is_named && is_name && !pair[1].is("savepoint")).then(|| pair[1].text.to_owned())
+    });
+    names.collect()
+}
+
 impl Shell {
+    /// Whether a statement has a savepoint before it where a transaction is open.
+    fn guards(&self, role: Role) -> bool {
+        // A level of isolation can be set only where there is none.
+        matches!(role, Role::Query | Role::Changes | Role::Names | Role::Returns)
+            && (self.transaction.own || !self.settings.autocommit)
+    }
+
     /// Sends a statement within a transaction where one is to be.
     pub(super) async fn deliver(
         &mut self,
@@ -112,23 +179,24 @@ impl Shell {
             self.tell_done(None);
             return Ok(None);
         }
-        let wants = matches!(role, Role::Query | Role::Changes | Role::Settles);
+        let wants = matches!(role, Role::Query | Role::Changes | Role::Settles | Role::Names);
         let opens = manual && !self.transaction.open && wants;
         if opens {
             self.client.simple_query("begin").await?;
-            self.transaction = Transaction { open: true, own: true, failed: false };
+            self.transaction = Transaction::begun(true);
         }
-        let inside = matches!(role, Role::Query | Role::Changes);
-        let marks = inside
-            && self.transaction.open
-            && !self.transaction.failed
-            && (manual || self.transaction.own);
+        let marks = self.guards(role) && self.transaction.open && !self.transaction.failed;
         if marks {
-            self.client.simple_query(&format!("savepoint {MARK}")).await?;
+            self.client.simple_query(&format!("savepoint {}", self.transaction.mark())).await?;
         }
         let mut done = self.way(text, way).await;
         if marks {
-            done = self.settle(text, way, opens, done).await;
+            let stays = matches!(role, Role::Names | Role::Returns) || runs_code(text);
+            if stays && done.is_ok() {
+                self.transaction.leave_mark(text);
+            } else {
+                done = self.settle(text, way, opens, done).await;
+            }
         }
         self.note(role, &done);
         if done.is_ok()
@@ -150,8 +218,9 @@ impl Shell {
         opened: bool,
         done: std::result::Result<Option<super::format::Table>, tokio_postgres::Error>,
     ) -> std::result::Result<Option<super::format::Table>, tokio_postgres::Error> {
+        let mark = self.transaction.mark();
         let Err(error) = done else {
-            self.client.simple_query(&format!("release savepoint {MARK}")).await?;
+            self.client.simple_query(&format!("release savepoint {mark}")).await?;
             return done;
         };
         if opened && error.code() == Some(&SqlState::INVALID_TRANSACTION_TERMINATION) {
@@ -162,15 +231,35 @@ impl Shell {
             self.may_commit = true;
             return self.way(text, way).await;
         }
-        let back = format!("rollback to savepoint {MARK}");
-        let back = match self.client.simple_query(&back).await {
-            Ok(_) => self.client.simple_query(&format!("release savepoint {MARK}")).await,
-            Err(error) => Err(error),
+        let back = format!("rollback to savepoint {mark}");
+        let is_back = match self.client.simple_query(&back).await {
+            Ok(_) => {
+                let release = format!("release savepoint {mark}");
+                self.client.simple_query(&release).await.is_ok()
+            }
+            // It may have gone back to one of the user's before that.
+            Err(back) => back.code().is_some() && self.recover(text).await,
         };
-        if back.is_err() {
-            self.transaction.failed = true;
-        }
+        self.transaction.failed |= !is_back;
         Err(error)
+    }
+
+    /// Takes back what a statement has done since it went back to a savepoint before its own;
+    /// `false`: that one is not known.
+    async fn recover(&mut self, text: &str) -> bool {
+        let mut names = self.transaction.savepoints.clone();
+        names.extend(savepoints_in(text));
+        for name in names.iter().rev() {
+            let back = format!("rollback to savepoint {name}");
+            if self.client.simple_query(&back).await.is_ok() {
+                self.kept.push(super::Notice::warning(&format!(
+                    "what failed had gone back before its own beginning: the transaction is as it \
+                     was at savepoint {name}"
+                )));
+                return true;
+            }
+        }
+        false
     }
 
     /// What a statement has made of the transaction.
@@ -182,7 +271,7 @@ impl Shell {
         let open = self.transaction.open;
         match (role, done) {
             (Role::Begins, Ok(_)) if !open => {
-                self.transaction = Transaction { open: true, own: false, failed: false };
+                self.transaction = Transaction::begun(false);
             }
             (Role::Ends { commits, chains }, Ok(_)) => {
                 if commits && self.transaction.failed {
@@ -190,8 +279,11 @@ impl Shell {
                         "a statement of the transaction had failed: it was rolled back",
                     ));
                 }
-                self.transaction.failed = false;
-                self.transaction.open = open && chains;
+                let own = self.transaction.own;
+                self.transaction = match open && chains {
+                    true => Transaction::begun(own),
+                    false => Transaction { own, ..Transaction::default() },
+                };
             }
             // What could not be committed is gone; what could not be read has not been tried.
             (Role::Ends { commits: true, .. }, Err(error)) => {
@@ -201,9 +293,7 @@ impl Shell {
             }
             (Role::Returns, Ok(_)) => self.transaction.failed = false,
             (_, Err(_)) if open => {
-                let guarded = matches!(role, Role::Query | Role::Changes)
-                    && (self.transaction.own || !self.settings.autocommit);
-                self.transaction.failed |= !guarded;
+                self.transaction.failed |= !self.guards(role);
             }
             _ => {}
         }
@@ -330,7 +420,8 @@ mod tests {
             ("end", ends(true, false)),
             ("/* x */ rollback work", ends(false, false)),
             ("rollback to savepoint a", Role::Returns),
-            ("savepoint a", Role::Settles),
+            ("savepoint a", Role::Names),
+            ("release savepoint a", Role::Names),
             ("set transaction read only", Role::Settles),
             ("set x = 1", Role::Query),
             ("vacuum t", Role::Apart),
@@ -345,5 +436,26 @@ mod tests {
         ] {
             assert_eq!(role(text), wanted, "{text}");
         }
+    }
+
+    #[test]
+    fn savepoints_of_code_are_found_and_kept() {
+        let found = |text| savepoints_in(text).join(" ");
+        assert_eq!(found("savepoint a"), "a");
+        assert_eq!(found("rollback work to savepoint \"B c\""), "\"B c\"");
+        assert_eq!(
+            found("begin savepoint a; insert into t values (1); rollback to b; end;"),
+            "a b"
+        );
+        assert_eq!(found("begin x := 'savepoint a'; set_to(c); end;"), "");
+        assert!(runs_code("call p()") && runs_code("do $$ begin null; end $$"));
+        assert!(runs_code("begin p; end;") && runs_code("declare x int; begin null; end;"));
+        assert!(!runs_code("create procedure p is begin null; end;") && !runs_code("select 1"));
+        let mut transaction = Transaction::begun(true);
+        assert_eq!(transaction.mark(), "skein_sql_statement");
+        transaction.leave_mark("begin savepoint a; savepoint b; end;");
+        transaction.leave_mark("savepoint a");
+        assert_eq!(transaction.mark(), "skein_sql_statement_2");
+        assert_eq!(transaction.savepoints, ["b", "a"]);
     }
 }

@@ -271,21 +271,28 @@ impl Shell {
     pub(super) async fn print_variables(&mut self, text: &str) -> Result<()> {
         let wanted: Vec<String> =
             text.split_whitespace().map(|n| n.trim_start_matches(':').to_lowercase()).collect();
-        for name in &wanted {
-            let Some(variable) = self.variables.get(name) else {
-                let text = format!("bind variable \"{name}\" is not declared");
-                return Err(CliError::failed(text));
-            };
-            if variable.is_cursor() && variable.value.is_none() {
-                let text = format!("bind variable \"{name}\" has no open cursor");
-                return Err(CliError::failed(text));
+        if wanted.is_empty() {
+            let all: Vec<String> = self.variables.keys().cloned().collect();
+            return self.show_variables(&all).await;
+        }
+        let (mut shown, mut failed) = (Vec::new(), Vec::new());
+        for name in wanted {
+            match self.variables.get(&name) {
+                None => failed.push(format!("bind variable \"{name}\" is not declared")),
+                Some(variable) if variable.is_cursor() && variable.value.is_none() => {
+                    failed.push(format!("bind variable \"{name}\" has no open cursor"));
+                }
+                Some(_) => shown.push(name),
             }
         }
-        let all = match wanted.is_empty() {
-            true => self.variables.keys().cloned().collect(),
-            false => wanted,
-        };
-        self.show_variables(&all).await
+        // What can be shown is, and what cannot is said behind it.
+        if let Err(error) = self.show_variables(&shown).await {
+            failed.push(error.message);
+        }
+        match failed.is_empty() {
+            true => Ok(()),
+            false => Err(CliError::failed(failed.join("\n"))),
+        }
     }
 
     /// The values of these variables, then the rows of those that are open cursors.

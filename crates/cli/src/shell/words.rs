@@ -120,7 +120,7 @@ const SETTINGS: [(&str, &str); 47] = [
 ];
 
 /// What `show` shows besides what `set` has set.
-const SHOWN: [&str; 20] = [
+const SHOWN: [&str; 21] = [
     "btitle",
     "con_id",
     "con_name",
@@ -139,6 +139,7 @@ const SHOWN: [&str; 20] = [
     "spool",
     "spparameter",
     "spparameters",
+    "sqlcode",
     "ttitle",
     "user",
 ];
@@ -328,6 +329,7 @@ mod tests {
             "set time on",
             "show sga",
             "show autocommit",
+            "show sqlcode",
             "l",
             "list 1 2",
             "r",

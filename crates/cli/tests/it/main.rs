@@ -35,6 +35,7 @@ mod shell;
 mod shell_columns;
 mod shell_errors;
 mod shell_sessions;
+mod shell_transactions;
 mod shell_variables;
 mod signals;
 mod sysbench;

@@ -220,6 +220,12 @@ print rc
 begin open :rc for select count(*) as k from emp; fetch :rc into :n; end;
 /
 print n
+call open_it(:rc, 2);
+print rc
+create function twice(x number) return number as begin return 2 * x; end;
+/
+call twice(:n) into :n;
+print n
 set autoprint on
 begin open :rc for select 'auto' as w from dual; end;
 /
@@ -253,6 +259,12 @@ select count(*) as k from pg_cursors;
         " n",
         "---",
         " 3",
+        " id | name",
+        "----+------",
+        "  3 | ford",
+        " n",
+        "---",
+        " 6",
         " w",
         "------",
         " auto",

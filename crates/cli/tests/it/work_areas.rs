@@ -134,6 +134,31 @@ fn what_does_not_fit_into_memory_goes_through_temporary_files() {
 }
 
 #[test]
+fn rows_of_a_held_cursor_go_through_a_temporary_file() {
+    let db = with_large_table();
+    let held = "select value between 1 and 20 * 1024 * 1024 from v$pgastat \
+                where name = 'total PGA used for auto workareas'";
+    let files = "select count(*), sum(blocks) > 1000 from v$tempseg_usage";
+    let said = db.sql(
+        1,
+        &format!(
+            "begin; declare c scroll cursor with hold for select id, v from big order by id; commit; \
+             delete from big where id % 2 = 0; move 150000 in c; fetch c; fetch -1 from c; \
+             fetch absolute 3 from c; fetch last from c; {held}; {files}; \
+             fetch absolute 100 from c; close c; select count(*) from v$tempseg_usage"
+        ),
+    );
+    let first = |line: &str| line.split('|').next().unwrap_or_default().to_owned();
+    let said: Vec<String> = said.lines().map(first).collect();
+    assert_eq!(said, ["150001", "150000", "3", "200000", "t", "1", "100", "0"]);
+    // Code reads on from such rows, too.
+    let sum = "do $$ declare c cursor for select id, v from big order by id; n bigint := 0; \
+               begin for r in c loop n := n + r.id; end loop; raise notice '%', n; \
+               if n <> 10000000000 then raise 'wrong: %', n; end if; end $$";
+    db.sql(1, sum);
+}
+
+#[test]
 fn what_cannot_leave_memory_fails_alone() {
     let db = with_large_table();
     for sql in [
