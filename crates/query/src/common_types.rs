@@ -137,15 +137,7 @@ fn given(mut expr: Expr, schema: &DFSchema, env: &FormatEnv) -> DfResult<Transfo
         && let Expr::ScalarFunction(call) = &mut expr
     {
         let alike = alike(call.args.iter_mut().collect(), schema, env)?;
-        let floats = match call.name() {
-            // It compares, and gives back the first as it was compared; one of real is as it was.
-            "nullif" => {
-                let real = call.args.first().map(|first| first.get_type(schema));
-                !matches!(real, Some(Ok(DataType::Float32)))
-                    && made_alike(call.args.iter_mut().collect(), schema, true)?
-            }
-            _ => made_alike(call.args.iter_mut().collect(), schema, false)?,
-        };
+        let floats = made_alike(call.args.iter_mut().collect(), schema, false)?;
         let alike = alike || floats;
         (call.name() == ARRAY && labels(&mut call.args, schema, env)) || alike
     } else if let Expr::Case(Case { expr: value, when_then_expr, else_expr }) = &mut expr {

@@ -1,6 +1,6 @@
 //! Numbers of several types, a floating one among them, where all become of one type: arguments of
-//! COALESCE, GREATEST, LEAST, NULLIF and ARRAY, results of CASE, columns of set operations, and
-//! what CASE compares. The library would make numerics of them, which lose digits.
+//! COALESCE, GREATEST, LEAST and ARRAY, results of CASE, columns of set operations, and what CASE
+//! compares. The library would make numerics of them, which lose digits.
 //!
 //! What it promises: PostgreSQL's type: double precision where one of them is, else real; compared
 //! are they as double precision. What it must never do: touch numbers of one type, or anything

@@ -43,7 +43,8 @@ fn is_of_outer(call: &AggregateFunction) -> DfResult<bool> {
         return Ok(false);
     }
     let (mut outer, mut own) = (false, false);
-    for arg in &call.params.args {
+    // What its FILTER asks for counts as well.
+    for arg in call.params.args.iter().chain(call.params.filter.as_deref()) {
         arg.apply(|part| {
             match part {
                 Expr::OuterReferenceColumn(..) => outer = true,

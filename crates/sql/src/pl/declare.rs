@@ -12,6 +12,34 @@ use crate::Result;
 /// day. No other declaration makes this text.
 pub(super) const DATE_QUERY: &str = "select cast(null as timestamp(0)) as \"date\"";
 
+/// An integer type of the field's that has a range.
+#[derive(Debug)]
+pub(super) struct Ranged {
+    name: &'static str,
+    pub(super) least: i32,
+    pub(super) most: i32,
+    /// Whether NULL is no value of it.
+    not_null: bool,
+}
+
+const RANGED: [Ranged; 5] = [
+    Ranged { name: "natural", least: 0, most: i32::MAX, not_null: false },
+    Ranged { name: "naturaln", least: 0, most: i32::MAX, not_null: true },
+    Ranged { name: "positive", least: 1, most: i32::MAX, not_null: false },
+    Ranged { name: "positiven", least: 1, most: i32::MAX, not_null: true },
+    Ranged { name: "signtype", least: -1, most: 1, not_null: false },
+];
+
+/// What tells such a type, with its name and a quote behind it. No other declaration makes it.
+const RANGED_QUERY: &str = "select cast(null as int) as \"";
+
+/// The range of a variable's type, if that is such a one.
+pub(super) fn ranged(ty: &TypeName) -> Option<&'static Ranged> {
+    let TypeName::Query(sql, false) = ty else { return None };
+    let name = sql.text.strip_prefix(RANGED_QUERY)?.strip_suffix('"')?;
+    RANGED.iter().find(|known| known.name == name)
+}
+
 /// Words behind a type.
 fn ends_type(word: &str) -> bool {
     const WORDS: [&str; 9] = [
@@ -81,7 +109,7 @@ impl Parser<'_> {
         }
         let constant = self.word("constant");
         let (ty, is_record) = self.type_name()?;
-        let mut not_null = false;
+        let mut not_null = ranged(&ty).is_some_and(|known| known.not_null);
         if self.words(&["not", "null"]) {
             not_null = true;
         }
@@ -201,7 +229,13 @@ impl Parser<'_> {
             text if self.dialect == Dialect::Field && text.eq_ignore_ascii_case("date") => {
                 DATE_QUERY.to_owned()
             }
-            text => format!("select cast(null as {text})"),
+            text => {
+                let is_named = |known: &&Ranged| known.name.eq_ignore_ascii_case(text);
+                match RANGED.iter().find(is_named).filter(|_| self.dialect == Dialect::Field) {
+                    Some(known) => format!("{RANGED_QUERY}{}\"", known.name),
+                    None => format!("select cast(null as {text})"),
+                }
+            }
         };
         Ok((TypeName::Query(self.plain(query), false), false))
     }

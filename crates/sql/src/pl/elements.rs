@@ -5,6 +5,7 @@
 //! is its own from then on. What it must never do: copy a collection that is only read.
 
 use super::collections::{Account, Collection, Element, ElementForm, Form, Item, Key};
+use super::declare::ranged;
 use super::names::ALL_FIELDS;
 use super::places::{Place, Record, field_at, not_assigned, null_not_allowed};
 use super::run::Machine;
@@ -58,6 +59,7 @@ impl Machine<'_> {
             }
             _ => None,
         };
+        let range = ranged(ty);
         let (ty, record) = match &collection {
             Some(_) => (None, None),
             None => self.resolve(ty).await?,
@@ -67,6 +69,7 @@ impl Machine<'_> {
         place.name.push_str(name);
         (place.ty, place.record, place.collection) = (ty, record, collection);
         (place.value, place.constant, place.not_null) = (Value::Null, false, false);
+        place.ranged = range;
         Ok(())
     }
 

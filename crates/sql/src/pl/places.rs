@@ -4,6 +4,7 @@
 //! must never do: change a constant.
 
 use super::collections::Collection;
+use super::declare::Ranged;
 use super::elements::is_constant;
 use super::exec::Planned;
 use super::run::Machine;
@@ -38,6 +39,8 @@ pub(super) struct Place {
     pub(super) collection: Option<Arc<Collection>>,
     pub(super) constant: bool,
     pub(super) not_null: bool,
+    /// What its type allows of integers, if that says so.
+    pub(super) ranged: Option<&'static Ranged>,
 }
 
 impl Place {
@@ -67,6 +70,7 @@ impl Place {
             collection: None,
             constant: false,
             not_null: false,
+            ranged: None,
         }
     }
 }
@@ -173,6 +177,12 @@ impl Machine<'_> {
         }
         if place.not_null && value.is_null() {
             return Err(null_not_allowed(&place.name));
+        }
+        if let (Some(of), Value::Int4(value)) = (place.ranged, &value)
+            && !(of.least..=of.most).contains(value)
+        {
+            let text = format!("{value} is out of range for variable \"{}\"", place.name);
+            return Err(PgError::new("22003", text));
         }
         match &target.field {
             Some(field) => {
