@@ -77,20 +77,24 @@ fn of_columns(inputs: &[&LogicalPlan]) -> Vec<Option<DataType>> {
         .collect()
 }
 
-/// Rows with columns of these types. Below what leaves out duplicates: there are more of them
-/// among floating numbers.
-fn with_types(plan: &LogicalPlan, types: &[Option<DataType>]) -> DfResult<LogicalPlan> {
+/// As [`with_types`], below what the library has put there to leave out duplicates: there are more
+/// of them among floating numbers.
+fn with_types_below(plan: &LogicalPlan, types: &[Option<DataType>]) -> DfResult<LogicalPlan> {
     match plan {
         LogicalPlan::Distinct(Distinct::All(input)) => {
-            let input = Arc::new(with_types(input, types)?);
-            return Ok(LogicalPlan::Distinct(Distinct::All(input)));
+            let input = Arc::new(with_types_below(input, types)?);
+            Ok(LogicalPlan::Distinct(Distinct::All(input)))
         }
         LogicalPlan::SubqueryAlias(alias) => {
-            let input = with_types(&alias.input, types)?;
-            return plan.with_new_exprs(Vec::new(), vec![input]);
+            let input = with_types_below(&alias.input, types)?;
+            plan.with_new_exprs(Vec::new(), vec![input])
         }
-        _ => {}
+        plan => with_types(plan, types),
     }
+}
+
+/// Rows with columns of these types.
+fn with_types(plan: &LogicalPlan, types: &[Option<DataType>]) -> DfResult<LogicalPlan> {
     let columns = plan.schema().iter().zip(types).map(|((qualifier, field), to)| {
         let column = Expr::Column(Column::new(qualifier.cloned(), field.name()));
         match to {
@@ -128,7 +132,7 @@ pub(crate) fn sides(join: &Join) -> DfResult<Option<[Arc<LogicalPlan>; 2]>> {
     if types.iter().all(Option::is_none) {
         return Ok(None);
     }
-    let side = |plan: &LogicalPlan| with_types(plan, &types).map(Arc::new);
+    let side = |plan: &LogicalPlan| with_types_below(plan, &types).map(Arc::new);
     Ok(Some([side(&join.left)?, side(&join.right)?]))
 }
 

@@ -25,6 +25,10 @@ enum Part {
 }
 
 impl Part {
+    const fn is_written(&self) -> bool {
+        matches!(self, Part::Written { .. })
+    }
+
     fn len(&self) -> usize {
         match self {
             Part::Held { rows, .. } | Part::Written { rows, .. } => *rows,
@@ -99,6 +103,9 @@ impl KeptRows {
             if let Some((_, Part::Held { bytes, .. })) = self.parts.pop_front() {
                 self.memory.shrink(bytes);
             }
+        }
+        if self.file.is_some() && !self.parts.iter().any(|(_, part)| part.is_written()) {
+            (self.file, self.read) = (None, None);
         }
     }
 

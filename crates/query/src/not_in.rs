@@ -116,7 +116,7 @@ fn certain(
         let rows = Filter::try_new(condition, list.subquery.clone())?;
         Ok(exists(Arc::new(LogicalPlan::Filter(rows))))
     };
-    let same_for_all = value.column_refs().is_empty();
+    let same_for_all = value.column_refs().is_empty() && !value.is_volatile();
     // The library would compare in the list, and take a NULL in what the list is joined by for one
     // in the list.
     let mut all = vec![match same_for_all && can_stand_inside(value, list) {
@@ -135,12 +135,17 @@ fn certain(
     Ok(all.into_iter().reduce(Expr::and))
 }
 
-/// Whether a value that is the same for all rows is the same inside the list: no column that it
-/// has of a query further out has the name of one there.
+/// Whether a value that is the same for all rows is the same inside the list: it has no query of its
+/// own, and no column of a query further out has the name of one there.
 fn can_stand_inside(value: &Expr, list: &Subquery) -> bool {
     let schema = list.subquery.schema();
-    let is_hidden = |part: &Expr| {
-        Ok(matches!(part, Expr::OuterReferenceColumn(_, column) if schema.has_column(column)))
+    let is_another = |part: &Expr| {
+        Ok(match part {
+            Expr::OuterReferenceColumn(_, column) => schema.has_column(column),
+            Expr::ScalarSubquery(_) | Expr::Exists(_) => true,
+            Expr::InSubquery(_) | Expr::SetComparison(_) => true,
+            _ => false,
+        })
     };
-    !value.exists(is_hidden).unwrap_or(true)
+    !value.exists(is_another).unwrap_or(true)
 }

@@ -43,8 +43,10 @@ fn is_of_outer(call: &AggregateFunction) -> DfResult<bool> {
         return Ok(false);
     }
     let (mut outer, mut own) = (false, false);
-    // What its FILTER asks for counts as well.
-    for arg in call.params.args.iter().chain(call.params.filter.as_deref()) {
+    let params = &call.params;
+    // What its FILTER and ORDER BY ask for counts as well.
+    let sorts = params.order_by.iter().map(|sort| &sort.expr);
+    for arg in params.args.iter().chain(params.filter.as_deref()).chain(sorts) {
         arg.apply(|part| {
             match part {
                 Expr::OuterReferenceColumn(..) => outer = true,

@@ -32,7 +32,16 @@ pub(super) fn with_names_apart(query: &mut Query) -> Result<()> {
         // Nobody knows yet what `*` stands for.
         return Ok(());
     };
-    over_itself(query, &names)
+    let mut taken = Vec::new();
+    for one in order {
+        crate::outside::any(&one.expr, |part| {
+            if let Expr::CompoundIdentifier(parts) = part {
+                taken.extend(parts.last().map(ident_name));
+            }
+            false
+        });
+    }
+    over_itself(query, &names, &taken)
 }
 
 /// Whether an expression names a column by its table where the list has something else under that
@@ -61,7 +70,8 @@ fn value(at: usize) -> Ident {
     Ident::with_quote('"', format!("$value{at}"))
 }
 
-fn over_itself(query: &mut Query, names: &[String]) -> Result<()> {
+/// `taken`: names of columns that it is ordered by.
+fn over_itself(query: &mut Query, names: &[String], taken: &[String]) -> Result<()> {
     let none = || PgError::internal("no skeleton");
     let text = "select 1 from (select 1) as \"$ordered\"";
     let Parsed::Sql(skeleton) = crate::parse::parse_single(text)?.parsed else {
@@ -75,13 +85,24 @@ fn over_itself(query: &mut Query, names: &[String]) -> Result<()> {
     std::mem::swap(&mut *query.body, &mut *subquery.body);
     let SetExpr::Select(select) = &mut *subquery.body else { return Err(none()) };
     around.projection.clear();
+    let named = |name: &String| names.iter().filter(|other| *other == name).count();
     for (at, (item, name)) in select.projection.iter_mut().zip(names).enumerate() {
-        if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item {
-            let expr = expr.clone();
-            *item = SelectItem::ExprWithAlias { expr, alias: value(at) };
-        }
+        let own = match item {
+            // GROUP BY may name it.
+            SelectItem::ExprWithAlias { alias, .. }
+                if named(name) == 1 && !taken.contains(name) =>
+            {
+                alias.clone()
+            }
+            SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => {
+                let (expr, alias) = (expr.clone(), value(at));
+                *item = SelectItem::ExprWithAlias { expr, alias: alias.clone() };
+                alias
+            }
+            _ => return Err(none()),
+        };
         around.projection.push(SelectItem::ExprWithAlias {
-            expr: Expr::Identifier(value(at)),
+            expr: Expr::Identifier(own),
             alias: Ident::with_quote('"', name),
         });
     }

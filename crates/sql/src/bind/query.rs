@@ -222,7 +222,7 @@ impl Binder<'_> {
             // A recursive one may name itself.
             if with.recursive {
                 super::calls::check_recursion(&name, &cte.query)?;
-                super::recursive::with_in_terms(&mut cte.query);
+                super::recursive::with_in_terms(&mut cte.query, &name)?;
                 self.ctes.push(name.clone());
             }
             self.query(&mut cte.query)?;

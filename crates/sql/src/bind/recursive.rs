@@ -5,13 +5,19 @@
 //! query that is no union.
 
 use super::{ident_name, table_parts};
-use datafusion::sql::sqlparser::ast::{
-    ObjectName, Query, SetExpr, SetOperator, With, visit_relations,
-};
+use crate::Result;
+use datafusion::sql::sqlparser::ast::{ObjectName, Query, SetExpr, SetOperator, visit_relations};
 use std::ops::ControlFlow;
 
 /// Gives what stands in WITH before a union to those of its terms that name one of its queries.
-pub(super) fn with_in_terms(query: &mut Query) {
+/// `own`: what the query, if it names itself, is called.
+///
+/// # Errors
+/// 0A000 for a query of that WITH that is to be run once.
+pub(super) fn with_in_terms(query: &mut Query, own: &str) -> Result<()> {
+    if !names_any(&query.body, &[own.to_owned()]) {
+        return Ok(());
+    }
     while let SetExpr::Query(inner) = &mut *query.body
         && is_bare(inner)
         && (inner.with.is_none() || query.with.is_none())
@@ -20,12 +26,15 @@ pub(super) fn with_in_terms(query: &mut Query) {
         query.with = query.with.take().or(with);
         query.body = body;
     }
+    crate::with::check_run_once(query)?;
     let SetExpr::SetOperation { op: SetOperator::Union, left, right, .. } = &mut *query.body else {
-        return;
+        return Ok(());
     };
-    let Some(with) = query.with.take() else { return };
+    let Some(with) = query.with.take() else { return Ok(()) };
+    let known: Vec<String> =
+        with.cte_tables.iter().map(|cte| ident_name(&cte.alias.name)).collect();
     for term in [left, right] {
-        if names_one(term, &with) {
+        if names_any(term, &known) {
             let body = term.clone();
             **term = SetExpr::Query(Box::new(Query {
                 with: Some(with.clone()),
@@ -41,6 +50,7 @@ pub(super) fn with_in_terms(query: &mut Query) {
             }));
         }
     }
+    Ok(())
 }
 
 /// Whether a query has nothing behind its body.
@@ -51,9 +61,7 @@ fn is_bare(query: &Query) -> bool {
         && query.locks.is_empty()
 }
 
-fn names_one(term: &SetExpr, with: &With) -> bool {
-    let known: Vec<String> =
-        with.cte_tables.iter().map(|cte| ident_name(&cte.alias.name)).collect();
+fn names_any(term: &SetExpr, known: &[String]) -> bool {
     let named = |name: &ObjectName| {
         let one =
             table_parts(name).is_ok_and(|(schema, name)| schema.is_none() && known.contains(&name));

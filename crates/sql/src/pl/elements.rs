@@ -59,7 +59,10 @@ impl Machine<'_> {
             }
             _ => None,
         };
-        let range = ranged(ty);
+        let range = match ty {
+            TypeName::Like(other, false) => self.places[*other].ranged,
+            ty => ranged(ty),
+        };
         let (ty, record) = match &collection {
             Some(_) => (None, None),
             None => self.resolve(ty).await?,

@@ -73,8 +73,7 @@ impl Session {
             | "any" | "cstring" | "internal" => {
                 return Err(PgError::unsupported(format!("type {lower} of a function")));
             }
-            "pls_integer" | "binary_integer" | "simple_integer" | "natural" | "naturaln"
-            | "positive" | "positiven" | "signtype" => {
+            "pls_integer" | "binary_integer" | "simple_integer" => {
                 return Ok(Named::Type(ColType::new(kernel::row::TypeKind::Int4)));
             }
             "simple_double" => {
