@@ -135,8 +135,8 @@ fn certain(
     Ok(all.into_iter().reduce(Expr::and))
 }
 
-/// Whether a value that is the same for all rows is the same inside the list: it has no query of its
-/// own, and no column of a query further out has the name of one there.
+/// Whether a value that is the same for all rows is the same inside the list: it has no query of
+/// its own, and no column of a query further out has the name of one there.
 fn can_stand_inside(value: &Expr, list: &Subquery) -> bool {
     let schema = list.subquery.schema();
     let is_another = |part: &Expr| {

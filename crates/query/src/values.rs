@@ -1,6 +1,6 @@
-//! VALUES with subqueries in it, or calls of stored functions and sequences, which the library works
-//! out while it plans, when nothing has run. With literals that have no type beside values that
-//! have one. And with floating numbers beside others.
+//! VALUES with subqueries in it, or calls of stored functions and sequences, which the library
+//! works out while it plans, when nothing has run. With literals that have no type beside values
+//! that have one. And with floating numbers beside others.
 //!
 //! What it promises: the rows in their order, of the types that they have as VALUES; a literal
 //! takes the type of its column. What it must never do: touch other VALUES.
