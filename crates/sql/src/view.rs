@@ -470,7 +470,7 @@ impl VisitorMut for Walk<'_, '_> {
 }
 
 /// A query with nothing in it, in the place of one that is put aside.
-fn no_query() -> Query {
+pub(crate) fn no_query() -> Query {
     let rows = Vec::new();
     let body = SetExpr::Values(Values { explicit_row: false, value_keyword: false, rows });
     Query {

@@ -39,14 +39,7 @@ pub(super) fn with_in_terms(query: &mut Query, own: &str) -> Result<()> {
             **term = SetExpr::Query(Box::new(Query {
                 with: Some(with.clone()),
                 body,
-                order_by: None,
-                limit_clause: None,
-                fetch: None,
-                locks: Vec::new(),
-                for_clause: None,
-                settings: None,
-                format_clause: None,
-                pipe_operators: Vec::new(),
+                ..crate::view::no_query()
             }));
         }
     }
