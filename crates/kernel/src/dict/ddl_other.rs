@@ -124,6 +124,9 @@ pub async fn alter_sequence(
     let values = sequence_values(&def);
     let rules: Vec<(usize, Value)> =
         (1..at::SEQ_TABLE).chain([at::SEQ_TYPE]).map(|i| (i, values[i].to_value())).collect();
+    // Before the turn at the common values is taken: who changes the sequence meanwhile may have
+    // its row, for which somebody who has that turn waits.
+    exclude(ctx, txn, sequence.obj).await?;
     let held = of(txn.core())?.sequences.withdraw(sequence.obj, sequence.generation);
     let mut known = held.as_ref().and_then(|held| Some((held.given()?, held.last())));
     if let Some(held) = held {

@@ -41,6 +41,13 @@ pub struct NewRoutine {
     pub alone: bool,
 }
 
+/// Where a routine goes, and whether it stands there as [`NewRoutine::alone`] says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RoutinePlace<'a> {
+    pub to: &'a str,
+    pub alone: bool,
+}
+
 /// What [`alter_routine`] does.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum RoutineChange<'a> {
@@ -50,8 +57,8 @@ pub enum RoutineChange<'a> {
     Volatility(Volatility),
     Definer(bool),
     Options(&'a str),
-    Rename(&'a str),
-    Schema(&'a str),
+    Rename(RoutinePlace<'a>),
+    Schema(RoutinePlace<'a>),
     Owner(ObjId),
     Comment(Option<&'a str>),
 }
@@ -168,21 +175,26 @@ pub async fn alter_routine(
     change: RoutineChange<'_>,
 ) -> Result<()> {
     match change {
-        RoutineChange::Schema(schema) => check_schema(ctx, txn, schema).await?,
-        RoutineChange::Rename(name) => check_name(name)?,
+        RoutineChange::Schema(place) => check_schema(ctx, txn, place.to).await?,
+        RoutineChange::Rename(place) => check_name(place.to)?,
         RoutineChange::Replace(body, _) => hold_types_of(ctx, txn, body).await?,
         _ => {}
     }
     let now = lock_routine(ctx, txn, routine).await?;
     let text = |text: &str| Value::Text(text.into());
     let known = routines(ctx, txn).await?;
-    let other = |schema: &str, name: &str, signature: &str| {
-        known.named(schema, name).any(|one| one.signature == signature && one.obj != now.obj)
+    let others = |schema: &str, name: &str| {
+        known.named(schema, name).filter(|one| one.obj != now.obj).cloned().collect::<Vec<_>>()
     };
-    let taken = |schema: &str, name: &str| other(schema, name, &now.signature);
+    let taken = |schema: &str, name: &str, alone: bool| {
+        let in_way = |one: &Arc<RoutineDef>| {
+            one.signature == now.signature || alone && one.body.language == now.body.language
+        };
+        others(schema, name).iter().any(in_way)
+    };
     let mut changes = match change {
         RoutineChange::Replace(body, signature) => {
-            if other(&now.schema, &now.name, signature) {
+            if others(&now.schema, &now.name).iter().any(|one| one.signature == signature) {
                 return Err(exists(&now.name, signature));
             }
             delete(ctx, txn, now.obj).await?;
@@ -196,17 +208,17 @@ pub async fn alter_routine(
         RoutineChange::Volatility(volatility) => vec![(at::VOLATILITY, text(volatility.code()))],
         RoutineChange::Definer(definer) => vec![(at::DEFINER, Value::Bool(definer))],
         RoutineChange::Options(options) => vec![(at::OPTIONS, text(options))],
-        RoutineChange::Rename(name) => {
-            if taken(&now.schema, name) {
-                return Err(exists(name, &now.signature));
+        RoutineChange::Rename(RoutinePlace { to, alone }) => {
+            if taken(&now.schema, to, alone) {
+                return Err(exists(to, &now.signature));
             }
-            vec![(at::NAME, text(name))]
+            vec![(at::NAME, text(to))]
         }
-        RoutineChange::Schema(schema) => {
-            if taken(schema, &now.name) {
+        RoutineChange::Schema(RoutinePlace { to, alone }) => {
+            if taken(to, &now.name, alone) {
                 return Err(exists(&now.name, &now.signature));
             }
-            vec![(at::SCHEMA, text(schema))]
+            vec![(at::SCHEMA, text(to))]
         }
         RoutineChange::Owner(owner) => {
             let acl = now.acl.as_ref().map(|acl| acl.with_owner(now.owner, owner));

@@ -61,8 +61,8 @@ pub use ddl_roles::{
     RoleUse, alter_user, change_member, create_user, drop_user, role_uses, set_password,
 };
 pub use ddl_routine::{
-    NewRoutine, RoutineChange, alter_routine, create_routine, drop_routine, lock_routine,
-    routines_of_type,
+    NewRoutine, RoutineChange, RoutinePlace, alter_routine, create_routine, drop_routine,
+    lock_routine, routines_of_type,
 };
 pub use ddl_schema::{
     create_schema, drop_all_in, drop_left, drop_schema, left_temporary, move_sequence,

@@ -7,6 +7,7 @@ use super::depend::{Thing, depended_on, kind_of};
 use super::refuse;
 use super::sequence_use::qualified;
 use crate::bind::{ident_name, object_parts};
+use crate::routines::ddl::place;
 use crate::session::Session;
 use crate::view::Change;
 use crate::{PgError, Result, Severity};
@@ -159,7 +160,7 @@ impl Session {
         }
         for one in self.routines().await?.all.iter().filter(|one| one.schema == name) {
             self.check_uncalled(one).await?;
-            let change = dict::RoutineChange::Schema(new);
+            let change = dict::RoutineChange::Schema(place(one, new));
             dict::alter_routine(&self.ctx, &txn, one, change).await?;
         }
         Ok("ALTER SCHEMA".to_owned())

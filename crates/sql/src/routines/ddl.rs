@@ -16,7 +16,7 @@ use crate::{PgError, Result, Severity};
 use block::ObjId;
 use kernel::dict::{
     self, AclKind, ArgumentDef, ArgumentMode, Derived, NewRoutine, RoutineBody, RoutineChange,
-    RoutineDef, RoutineResult, Volatility,
+    RoutineDef, RoutinePlace, RoutineResult, Volatility,
 };
 use kernel::row::{ColType, TypeKind};
 use std::sync::Arc;
@@ -53,6 +53,20 @@ fn name_taken(old: &RoutineDef, new: &RoutineDef) -> PgError {
     let what = word(old);
     PgError::new("42723", format!("name \"{name}\" is already used by an existing {what}"))
         .with_hint(format!("Use CREATE OR REPLACE, or DROP {} first.", what.to_uppercase()))
+}
+
+/// Where a routine goes.
+pub(crate) fn place<'a>(def: &RoutineDef, to: &'a str) -> RoutinePlace<'a> {
+    RoutinePlace { to, alone: is_field(def) }
+}
+
+/// 42723: where a routine is to go, another one has its name.
+fn place_taken(def: &RoutineDef, schema: &str, name: &str) -> PgError {
+    let what = match is_field(def) {
+        true => format!("a routine \"{name}\""),
+        false => format!("function {name}({})", def.signature),
+    };
+    PgError::new("42723", format!("{what} already exists in schema \"{schema}\""))
 }
 
 /// Whether calls of the one may mean something else with the other.
@@ -488,7 +502,7 @@ impl Session {
             RoutineAction::Rename(name) => {
                 self.check_create_in(&def.schema).await?;
                 self.check_uncalled(def).await?;
-                RoutineChange::Rename(name)
+                RoutineChange::Rename(place(def, name))
             }
             RoutineAction::Schema(schema) => {
                 if dict::schemas(&self.ctx, &txn).await?.find(schema).is_none() {
@@ -499,7 +513,7 @@ impl Session {
                     return Ok(());
                 }
                 self.check_uncalled(def).await?;
-                RoutineChange::Schema(schema)
+                RoutineChange::Schema(place(def, schema))
             }
             RoutineAction::Owner(role) => {
                 let roles = self.roles().await?;
@@ -515,8 +529,16 @@ impl Session {
             }
             RoutineAction::Flags(flags) => return self.set_flags(def, flags).await,
         };
+        let (schema, name) = match action {
+            RoutineAction::Rename(name) => (&def.schema, name),
+            RoutineAction::Schema(schema) => (schema, &def.name),
+            _ => (&def.schema, &def.name),
+        };
         let done = dict::alter_routine(&self.ctx, &txn, def, change).await;
-        done.map_err(|error| exists(error, &def.name))
+        done.map_err(|error| match error {
+            kernel::Error::DuplicateObject(_) => place_taken(def, schema, name),
+            other => other.into(),
+        })
     }
 
     async fn set_flags(&mut self, def: &RoutineDef, flags: &RoutineFlags) -> Result<()> {
