@@ -356,7 +356,8 @@ impl Seen {
     }
 }
 
-/// Clients that change rows of the same blocks on every instance until they are told to stop.
+/// Clients that change rows of the same blocks on every instance, and one that has its statements
+/// planned, until they are told to stop.
 struct Load {
     stop: Arc<AtomicBool>,
     clients: Vec<JoinHandle<()>>,
@@ -377,6 +378,16 @@ impl Load {
                 }
             }));
         }
+        let planner = connect(db, 1).await;
+        let stopped = Arc::clone(&stop);
+        clients.push(tokio::spawn(async move {
+            for n in 0.. {
+                if stopped.load(Ordering::Relaxed) {
+                    break;
+                }
+                planner.prepare(&long_to_plan(n)).await.expect("a plan");
+            }
+        }));
         Load { stop, clients }
     }
 
@@ -386,6 +397,13 @@ impl Load {
             client.await.expect("a client of the load");
         }
     }
+}
+
+/// A statement of which nobody has a plan, and that takes long to plan: a sample of the sessions,
+/// once a second, meets it there.
+fn long_to_plan(n: usize) -> String {
+    let parts = (0..100).map(|i| format!("select v from t where id = {i}"));
+    format!("select {n} as v union all {}", parts.collect::<Vec<_>>().join(" union all "))
 }
 
 /// What a session says of itself.
