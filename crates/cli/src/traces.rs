@@ -70,7 +70,7 @@ const HEADS: [&str; 12] = [
 
 fn holds_a_trace(text: &[u8]) -> bool {
     let begins = |line: &[u8]| HEADS.iter().any(|head| line.starts_with(head.as_bytes()));
-    text.is_empty() || text.split(|byte| *byte == b'\n').any(begins)
+    text.split(|byte| *byte == b'\n').any(begins)
 }
 
 /// Sums up trace files.
@@ -171,7 +171,11 @@ pub fn trcsess(arguments: &[String]) -> Result<()> {
         Ok(String::from_utf8_lossy(&text).into_owned())
     };
     let texts = files.iter().map(read).collect::<Result<Vec<String>>>()?;
-    put(&report::trcsess(&texts, &filter), output, &files)
+    let found = report::trcsess(&texts, &filter);
+    if found.is_empty() {
+        eprintln!("WARNING:  no line of these files is of such a session");
+    }
+    put(&found, output, &files)
 }
 
 #[cfg(test)]
@@ -208,17 +212,24 @@ mod tests {
         std::fs::create_dir_all(&dir).expect("a folder");
         let path = |name: &str| dir.join(name).display().to_string();
         let (one, out) = (path("one.trc"), path("out.prf"));
-        std::fs::write(&one, "XCTEND rlbk=0, rd_only=1, tim=7\n").expect("written");
+        std::fs::write(&one, "XCTEND rlbk=0, rd_only=0, tim=7\n").expect("written");
         tkprof(&[one.clone(), out.clone(), "waits=no".to_owned()]).expect("a report");
         let shown = std::fs::read_to_string(&out).expect("it is there");
         assert!(shown.contains("       1  transactions committed.\n"), "{shown}");
         let again = tkprof(&[one.clone(), format!("output={one}")]);
         assert_eq!(again.expect_err("it is read").code(), 2);
-        std::fs::write(&one, "XCTEND rlbk=0, rd_only=1, tim=7\nEXEC #1:c=").expect("written");
+        std::fs::write(&one, "").expect("written");
+        let empty = tkprof(std::slice::from_ref(&one)).expect_err("it is empty");
+        assert!(
+            empty.code() == 1 && empty.message.contains("is no trace file"),
+            "{}",
+            empty.message
+        );
+        std::fs::write(&one, "XCTEND rlbk=0, rd_only=0, tim=7\nEXEC #1:c=").expect("written");
         assert_eq!(tkprof(&[one, out.clone()]).expect_err("it is cut").code(), 1);
         let shown = std::fs::read_to_string(&out).expect("it is there");
         assert!(shown.contains("one.trc:2: the file ends within this line"), "{shown}");
-        std::fs::write(path("two.trc"), "XCTEND rlbk=0, rd_only=1, tim=7\n").expect("written");
+        std::fs::write(path("two.trc"), "XCTEND rlbk=0, rd_only=0, tim=7\n").expect("written");
         tkprof(&[path("two.trc"), path("report")]).expect("a report");
         assert!(std::fs::exists(path("report.prf")).expect("looked for"));
         let cursor = "PARSING IN CURSOR #1 len=8 dep=0 uid=10 oct=3 lid=10 tim=1 hv=7 ad='7' \

@@ -96,13 +96,19 @@ fn steps_are_as_wide_as_is_asked_and_statements_of_clients_a_script() {
 }
 
 #[test]
+fn a_session_is_one_however_often_its_trace_begins() {
+    let trace = read(&format!("{FILE}{}", FILE.replace("rd_only=0", "rd_only=1")));
+    assert_eq!((trace.sessions.len(), trace.commits, trace.rollbacks), (1, 1, 0));
+}
+
+#[test]
 fn one_text_is_one_statement_unless_sessions_are_kept_apart() {
     let count = |aggregate| {
         let mut trace = Trace::default();
         trace.read("a.trc", FILE.as_bytes(), aggregate);
         trace.read("b.trc", FILE.as_bytes(), aggregate);
         let calls: u64 = trace.statements.iter().map(|s| s.total().count).sum();
-        assert_eq!((calls, trace.sessions, trace.commits), (6, 2, 2));
+        assert_eq!((calls, trace.sessions.len(), trace.commits), (6, 2, 2));
         trace.statements.len()
     };
     assert_eq!((count(true), count(false)), (2, 4));

@@ -321,7 +321,7 @@ fn counts(out: &mut String, trace: &Trace, names: &[String]) {
     let with_calls = trace.statements.iter().filter(|s| s.total().count > 0).count();
     let Trace { sessions, lines, commits, rollbacks, spanned_us, .. } = trace;
     for (number, what) in [
-        (*sessions as u64, "sessions in tracefile."),
+        (sessions.len() as u64, "sessions in tracefile."),
         (user as u64, "user  SQL statements in trace file."),
         (internal as u64, "internal SQL statements in trace file."),
         (with_calls as u64, "SQL statements with calls in trace file."),

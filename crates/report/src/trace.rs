@@ -174,7 +174,8 @@ pub struct Trace {
     pub(crate) statements: Vec<Statement>,
     /// Waits outside any statement.
     pub(crate) outside: Vec<Waited>,
-    pub(crate) sessions: usize,
+    /// Sessions by their files and numbers, counted from 0.
+    pub(crate) sessions: BTreeMap<(String, String), usize>,
     pub(crate) lines: usize,
     pub(crate) files: usize,
     pub(crate) commits: u64,
@@ -208,6 +209,8 @@ struct Reader<'a> {
     heading: bool,
     /// Inside the values of a statement's binds.
     binds: bool,
+    /// Whose lines these are; one of its own if nothing says so.
+    session: usize,
 }
 
 pub(crate) fn number_after(line: &str, key: &str) -> Option<u64> {
@@ -294,6 +297,7 @@ impl Trace {
             last_us: 0,
             heading: true,
             binds: false,
+            session: usize::MAX,
         };
         let mut at = 0;
         while at < lines.len() {
@@ -336,7 +340,10 @@ impl Reader<'_> {
         } else if line.starts_with("*** ") {
             if line.starts_with("*** SESSION ID:") {
                 self.close_all();
-                self.trace.sessions += 1;
+                // A trace that was switched on again is the same session's.
+                let id = (self.file.to_owned(), line.split(' ').nth(2).unwrap_or("").to_owned());
+                let next = self.trace.sessions.len();
+                self.session = *self.trace.sessions.entry(id).or_insert(next);
                 self.heading = true;
             }
             Some(())
@@ -423,7 +430,7 @@ impl Reader<'_> {
             sources: Vec::new(),
             errors: 0,
             parse_error: None,
-            session: self.trace.sessions,
+            session: self.session,
             place: self.trace.places,
         };
         self.trace.places += 1;
@@ -495,7 +502,7 @@ impl Reader<'_> {
             sources: Vec::new(),
             errors: 1,
             parse_error: Some(code.to_owned()),
-            session: self.trace.sessions,
+            session: self.session,
             place: self.trace.places,
         };
         self.trace.places += 1;
@@ -583,8 +590,10 @@ impl Reader<'_> {
     fn transaction_end(&mut self, rest: &str) -> Option<()> {
         let rolled_back = number_after(rest, "rlbk=")?;
         number_after(rest, "tim=")?;
-        match rolled_back {
-            0 => self.trace.commits += 1,
+        // What has changed nothing has nothing to commit.
+        match (rolled_back, number_after(rest, "rd_only=").unwrap_or(0)) {
+            (_, 1) => {}
+            (0, _) => self.trace.commits += 1,
             _ => self.trace.rollbacks += 1,
         }
         Some(())
