@@ -222,7 +222,8 @@ struct SqlArgs {
     /// How results are shown.
     #[arg(long, value_enum, default_value = "aligned")]
     format: shell::Format,
-    /// A file of statements; without it they are read from standard input, or typed.
+    /// A file of statements, also as `@FILE`; without it they are read from standard input, or
+    /// typed.
     file: Option<PathBuf>,
     /// Values of &1, &2 .. in it.
     arguments: Vec<String>,

@@ -62,7 +62,7 @@ enum Beside {
 }
 
 /// The file of a name in a folder, with the usual ending if there is none without.
-fn file_in(folder: &Path, name: &str) -> Option<PathBuf> {
+pub(super) fn file_in(folder: &Path, name: &str) -> Option<PathBuf> {
     let path = folder.join(name);
     let usual = path.extension().is_none().then(|| path.with_extension("sql"));
     let is_file = |path: &PathBuf| path.exists() && !path.is_dir();

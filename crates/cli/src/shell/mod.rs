@@ -233,7 +233,13 @@ pub fn run(request: &Request<'_>) -> Result<()> {
 impl Shell {
     async fn run_request(&mut self, request: &Request<'_>) -> Result<Flow> {
         if let Some(path) = request.file {
-            return self.run_file(path).await;
+            // As the field's shell is given one.
+            let name = path.to_str().and_then(|path| path.strip_prefix('@'));
+            let Some(name) = name.filter(|_| !path.exists()) else {
+                return self.run_file(path).await;
+            };
+            let found = commands::file_in(Path::new(""), name);
+            return self.run_file(&found.unwrap_or_else(|| name.into())).await;
         }
         if self.interactive {
             return self.converse().await;

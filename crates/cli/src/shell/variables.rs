@@ -295,12 +295,15 @@ impl Shell {
         }
     }
 
-    /// The values of these variables, then the rows of those that are open cursors.
+    /// The values of these variables in this order, then the rows of those that are open cursors.
     pub(super) async fn show_variables(&mut self, names: &[String]) -> Result<()> {
-        let shown = self.variables.iter().filter(|(name, _)| names.contains(name));
+        let shown = names.iter().filter_map(|name| Some((name, self.variables.get(name)?)));
         let mut table = Table { rows: vec![Vec::new()], ..Table::default() };
         let mut cursors = Vec::new();
         for (name, variable) in shown {
+            if table.header.contains(name) || cursors.contains(name) {
+                continue;
+            }
             if variable.is_cursor() {
                 cursors.push(name.clone());
                 continue;

@@ -90,6 +90,10 @@ fn errors_have_a_place_and_whenever_says_what_then() {
     let said = fail(7, db.skein("sql").arg(&script));
     assert_eq!(said.matches("22012").count(), 2, "{said}");
     assert_eq!(db.sql(1, "select max(id) from t"), "3");
+    // As the field's shell is given a script: `@`, and without its ending.
+    let at = format!("@{}", script.with_extension("").display());
+    assert!(fail(7, db.skein("sql").arg(&at)).contains("22012"));
+    assert!(fail(1, db.skein("sql").arg("@nosuch")).contains("read nosuch:"));
     fail(5, db.skein("sql").args(["-c", "exit 5"]));
     for bad in ["\\nosuch", "set format x", "print y", "@nosuch", "connect 9", "variable x"] {
         assert!(!fail(1, db.skein("sql").args(["-c", bad])).is_empty(), "{bad}");

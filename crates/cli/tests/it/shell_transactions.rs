@@ -83,6 +83,8 @@ fn what_is_not_declared_is_named_and_the_rest_is_shown() {
 variable c refcursor
 print c t
 print zz t
+variable a number = 7
+print t a
 begin :zz := 1; end;
 /
 insert into q values (1) returning id into :v;
@@ -96,7 +98,9 @@ set markup csv on delimiter | quote off
 select 'a,b' as x, 'say \"c\"' as y;
 ";
     let (good, out, err) = typed(&mut db.skein("sql"), text);
-    assert!(!good && out.matches(" shown\n").count() == 2, "{out}{err}");
+    assert!(!good && out.matches(" shown").count() == 3, "{out}{err}");
+    let heads = |line: &str| line.split_whitespace().eq(["t", "a"]);
+    assert!(out.lines().any(heads), "as they were asked for: {out}");
     for name in ["zz", "v", "w"] {
         assert!(err.contains(&format!("bind variable \"{name}\" is not declared\n")), "{err}");
     }
