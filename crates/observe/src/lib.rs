@@ -70,7 +70,7 @@ pub use stats::{STAT_COUNT, Stat, StatClass, Unit};
 pub use totals::{EventTotals, HISTOGRAM_BUCKETS, LiveTotals, Totals, bucket, bucket_limit_us};
 pub use trace::{
     Bind, COMMANDS, Call, CallMark, PlanLine, Recursive, TRACE_BINDS, TRACE_CALLS, TRACE_PLANS_ALL,
-    TRACE_PLANS_NEVER, TRACE_WAITS, TraceFiles, TraceRequest, TraceRule, command, command_name,
-    sql_id,
+    TRACE_PLANS_NEVER, TRACE_WAITS, TraceFiles, TraceRequest, TraceRule, TracedPlanning, command,
+    command_name, sql_id,
 };
 pub use waiting::{AsShown, AsTold, Label, Told, Waiting, WaitingOrCancel};

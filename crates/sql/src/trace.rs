@@ -184,13 +184,14 @@ fn event_level(text: &str) -> Result<u8> {
 /// A level by its number.
 fn numbered_level(number: &str) -> Result<u8> {
     const PLANS: u8 = TRACE_PLANS_ALL | TRACE_PLANS_NEVER;
+    const KINDS: u8 = TRACE_CALLS | TRACE_BINDS | TRACE_WAITS;
     match number.parse::<u8>() {
         Ok(0) => Ok(0),
-        Ok(level) if matches!(level & !PLANS, 0 | 1 | 4 | 8 | 12) && level & PLANS != PLANS => {
+        Ok(level) if level & !(PLANS | KINDS) == 0 && level & PLANS != PLANS => {
             Ok(level | TRACE_CALLS)
         }
         _ => Err(PgError::unsupported(format!("level {number} of event 10046")).with_hint(
-            "Levels are 0, 1, 4 (binds), 8 (waits) and 12 (both); 16 more for plans of all \
+            "Levels are 0, 1, 4 (binds), 8 (waits) and their sums; 16 more for plans of all \
              executions, 32 more for none.",
         )),
     }
@@ -340,19 +341,36 @@ impl Session {
                 let plan = plan_hash(&prepared.plan);
                 self.ctx.trace_call(Call::Parse, cursor, &mark, 0, plan);
             }
-            // What constants give is computed with the plan, but no fault of the text: that is
-            // parsed, and its execution fails.
-            Err(error) if is_of_values(error.code) => {
-                let parsed = self.ctx.trace_call(Call::Parse, cursor, &mark, 0, 0);
-                self.ctx.trace_call(Call::Exec, cursor, &parsed, 0, 0);
-                self.ctx.trace_error(cursor, error.code);
-            }
-            Err(error) => {
-                let role = self.identity.role.0;
-                self.ctx.trace_parse_error(Some(cursor), &text, role, error.code);
-            }
+            Err(error) => self.tell_of_failure(cursor, &text, &mark, error.code),
         }
         self.ctx.trace_leave(cursor);
+    }
+
+    /// A statement could not be prepared.
+    fn tell_of_failure(&self, cursor: u32, text: &str, mark: &CallMark, code: &str) {
+        // What constants give is computed with the plan, but no fault of the text: that is parsed,
+        // and its execution fails.
+        if is_of_values(code) {
+            let parsed = self.ctx.trace_call(Call::Parse, cursor, mark, 0, 0);
+            self.ctx.trace_call(Call::Exec, cursor, &parsed, 0, 0);
+            self.ctx.trace_error(cursor, code);
+        } else {
+            self.ctx.trace_parse_error(Some(cursor), text, self.identity.role.0, code);
+        }
+    }
+
+    /// A statement of procedural code could not be prepared, since `mark`. `read`: that is no
+    /// matter of its syntax.
+    pub(crate) fn tell_of_failed_parse(&self, text: &str, mark: &CallMark, read: bool, code: &str) {
+        let role = self.identity.role.0;
+        if !read {
+            return self.ctx.trace_parse_error(None, text.trim(), role, code);
+        }
+        let text: Arc<str> = Arc::from(text.trim());
+        if let Some(cursor) = self.ctx.trace_enter(&text, role) {
+            self.tell_of_failure(cursor, &text, mark, code);
+            self.ctx.trace_leave(cursor);
+        }
     }
 
     /// Runs a portal on and tells of it.

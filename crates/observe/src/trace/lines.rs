@@ -334,6 +334,8 @@ impl Trace {
         let oct = command(text);
         let text = without_passwords(text);
         let length = text.len();
+        // A cursor's call is the innermost one that runs.
+        let depth = self.depth().saturating_sub(u32::from(cursor.is_some()));
         let number = cursor.unwrap_or_else(|| {
             self.cursors_made += 1;
             self.cursors_made
@@ -342,8 +344,8 @@ impl Trace {
             now,
             wall,
             format_args!(
-                "=====================\nPARSE ERROR #{number}:len={length} dep=0 uid={uid} \
-                 oct={oct} lid={uid} tim={} err={code}\n{text}",
+                "=====================\nPARSE ERROR #{number}:len={length} dep={depth} \
+                 uid={uid} oct={oct} lid={uid} tim={} err={code}\n{text}",
                 now.0
             ),
         );

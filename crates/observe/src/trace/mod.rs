@@ -17,7 +17,7 @@ pub(crate) use cpu::LastAsked;
 pub use lines::{Bind, COMMANDS, Call, PlanLine, command, command_name, sql_id};
 pub use rules::TraceRule;
 pub(crate) use rules::TraceRules;
-pub use session::{CallMark, Recursive};
+pub use session::{CallMark, Recursive, TracedPlanning};
 
 use std::collections::BTreeMap;
 use std::fmt::{Arguments, Write};
@@ -115,6 +115,8 @@ pub(crate) struct Trace {
     cursors_made: u32,
     /// Cursors of the calls that run, the client's first.
     running: Vec<u32>,
+    /// Statements inside those that are being planned: it is not known yet whether they are told.
+    planning: u32,
     line_at: Micros,
 }
 
@@ -139,6 +141,7 @@ impl Trace {
             cursors: BTreeMap::new(),
             cursors_made: 0,
             running: Vec::new(),
+            planning: 0,
             line_at: now,
         }
     }
@@ -198,7 +201,7 @@ impl Trace {
     }
 
     fn depth(&self) -> u32 {
-        u32::try_from(self.running.len()).unwrap_or(u32::MAX)
+        u32::try_from(self.running.len()).unwrap_or(u32::MAX).saturating_add(self.planning)
     }
 
     /// Ends all cursors that no call is using.
@@ -221,6 +224,7 @@ impl Trace {
     /// Says that the session or its trace ends.
     pub(crate) fn close(&mut self, now: Micros) {
         self.running.clear();
+        self.planning = 0;
         self.close_cursors(now);
     }
 }

@@ -207,7 +207,29 @@ impl Drop for Recursive<'_> {
     }
 }
 
+/// A statement inside a call is being planned; ends with it.
+#[must_use]
+pub struct TracedPlanning(Arc<SessionState>);
+
+impl Drop for TracedPlanning {
+    fn drop(&mut self) {
+        if let Some(trace) = &mut *self.0.trace.lock() {
+            trace.planning = trace.planning.saturating_sub(1);
+        }
+    }
+}
+
 impl Ctx {
+    /// A statement of procedural code is being planned, until what this gives is dropped: what is
+    /// read for that is one level further in. `None`: the session is not traced.
+    pub fn trace_planning(&self) -> Option<TracedPlanning> {
+        if !self.traced() {
+            return None;
+        }
+        self.with_trace(|trace| trace.planning += 1)?;
+        Some(TracedPlanning(Arc::clone(&self.session.state)))
+    }
+
     /// The session has said something else of itself: it may be traced for that.
     pub fn apply_trace_rules(&self) {
         self.observer.apply_trace_rules(&self.session);

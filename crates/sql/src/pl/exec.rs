@@ -114,7 +114,17 @@ impl Machine<'_> {
         types: &[u32],
         counted: Counted,
     ) -> Result<Arc<Prepared>> {
-        self.prepare_read(parse_single(text)?, types, counted).await
+        match parse_single(text) {
+            Ok(statement) => self.prepare_read(statement, types, counted).await,
+            Err(error) => {
+                let ctx = &self.session.ctx;
+                if ctx.traced() && counted != Counted::UnlessExpression {
+                    let mark = ctx.trace_mark();
+                    self.session.tell_of_failed_parse(text, &mark, false, error.code);
+                }
+                Err(error)
+            }
+        }
     }
 
     /// A statement of the code itself, which is in its language.
@@ -151,7 +161,13 @@ impl Machine<'_> {
         if matches!(&statement.parsed, Parsed::Sql(ast) if matches!(**ast, Ast::Copy { .. })) {
             return Err(PgError::unsupported("COPY in a block"));
         }
-        self.session.prepare_within(statement, types, counted).await
+        let traced = self.session.ctx.traced() && counted != Counted::UnlessExpression;
+        let begun = traced.then(|| (self.session.ctx.trace_mark(), statement.text.clone()));
+        let done = self.session.prepare_within(statement, types, counted).await;
+        if let (Some((mark, text)), Err(error)) = (&begun, &done) {
+            self.session.tell_of_failed_parse(text, mark, true, error.code);
+        }
+        done
     }
 
     /// A statement of the block, its plan made anew only if types or definitions have changed.

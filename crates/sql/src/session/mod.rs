@@ -265,8 +265,10 @@ impl Session {
                 about.module = Arc::from(name.as_str());
                 about.action = Arc::from("");
             });
-            self.told_application = name;
             self.ctx.apply_trace_rules();
+            self.ctx.trace_attribute("MODULE NAME", &name);
+            self.ctx.trace_attribute("ACTION NAME", "");
+            self.told_application = name;
         }
     }
 

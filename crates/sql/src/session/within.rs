@@ -27,8 +27,10 @@ impl Session {
         self.begin_if_needed();
         let mark = self.ctx.traced().then(|| self.ctx.trace_mark());
         let asked = Asked::Parse;
-        let plan = env::boxed!(self.plan_counted(&statement, types, counted, asked)).await?;
-        let prepared = self.prepared_to_run(statement, types, plan);
+        let planning = self.ctx.trace_planning();
+        let plan = env::boxed!(self.plan_counted(&statement, types, counted, asked)).await;
+        drop(planning);
+        let prepared = self.prepared_to_run(statement, types, plan?);
         if let Some(mark) = mark {
             self.tell_of_parse(&prepared, &mark);
         }
