@@ -1,6 +1,6 @@
 //! SQL trace of real sessions, and what `skein tkprof` and `skein trcsess` make of it.
 
-use crate::clients::connect;
+use crate::clients::{connect, strings};
 use crate::db::{Db, PASSWORD, fail, skein, succeed, wait_until};
 use std::path::PathBuf;
 
@@ -261,6 +261,112 @@ async fn a_session_of_another_instance_is_traced_by_a_call() {
     db.sql_error(1, "22023", "alter session set tracefile_identifier = '../x'");
     let clerk = format!("set role clerk; call {enable}({sid}, {serial}, inst_id => 2)");
     db.sql_error(1, "42501", &clerk);
+}
+
+/// The number behind a word of a line.
+fn number(line: &str, key: &str) -> u64 {
+    let rest = line.split_once(key).map_or("", |(_, rest)| rest);
+    let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
+    digits.parse().unwrap_or_else(|_| panic!("{key} in {line}"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn statements_of_blocks_are_told_also_when_they_cannot_be_prepared() {
+    let db = Db::init_with(1, "256M", &[]);
+    db.start_all();
+    let client = connect(&db, 1).await;
+    client
+        .batch_execute("create table e (v numeric(5,2)); create table fresh (id int)")
+        .await
+        .unwrap();
+    client
+        .batch_execute("alter session set events '10046 trace name context forever, level 13'")
+        .await
+        .unwrap();
+    for what in [
+        "execute immediate 'selec 1'",
+        "execute immediate 'select nosuch from e'",
+        "insert into e values (1000000)",
+    ] {
+        let block = format!("begin {what}; exception when others then null; end;");
+        client.batch_execute(&block).await.unwrap();
+    }
+    let block = "declare n number; begin select count(*) into n from fresh where id > 3; end;";
+    client.batch_execute(block).await.unwrap();
+    client
+        .batch_execute("set application_name = 'renamed'; select 'under that name'")
+        .await
+        .unwrap();
+    let sid = strings(&client, "select pg_backend_pid()").await.remove(0);
+    client.batch_execute(OFF).await.unwrap();
+    let name = format!("skein_1_ora_{sid}.trc");
+    let text = db.trace_text(&name);
+    let failed = |code: &str| {
+        let line =
+            text.lines().find(|line| line.starts_with("PARSE ERROR") && line.ends_with(code));
+        number(line.unwrap_or_else(|| panic!("{code}: {text}")), "dep=")
+    };
+    assert_eq!((failed("err=42601"), failed("err=42703")), (1, 1), "{text}");
+    // What a constant gives is no fault of the text.
+    let (before, _) = text.split_once(":err=22003").unwrap_or_else(|| panic!("{text}"));
+    let call = before.lines().rfind(|line| line.starts_with("EXEC #")).expect("its execution");
+    assert_eq!(number(call, "dep="), 1, "{text}");
+    // The dictionary is read for the statement of the block, not for the block.
+    let (_, behind) = text.split_once(block).expect("the block");
+    let is_end = |line: &str| line.starts_with("EXEC #") && line.contains("dep=0");
+    let end = behind.lines().position(is_end).expect("its execution");
+    let calls: Vec<&str> = behind.lines().take(end + 1).collect();
+    let gets = |depth: u64| -> u64 {
+        let is_call = |line: &&&str| {
+            ["PARSE #", "EXEC #", "FETCH #"].iter().any(|call| line.starts_with(call))
+        };
+        let of_depth = calls.iter().filter(is_call).filter(|l| number(l, "dep=") == depth);
+        of_depth.map(|line| number(line, "cr=") + number(line, "cu=")).sum()
+    };
+    assert!(gets(2) > 0 && gets(2) <= gets(1) && gets(1) <= gets(0), "{calls:?}");
+    let path = db.trace(&name).display().to_string();
+    let picked = succeed(skein().args(["trcsess", "module=renamed", &path]));
+    assert!(picked.contains("select 'under that name'"), "{picked}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn procedures_that_switch_traces_take_expressions() {
+    let db = Db::init_with(1, "256M", &[]);
+    db.start_all();
+    let client = connect(&db, 1).await;
+    let state = async || {
+        let sql = "select concat_ws(' ', sql_trace, sql_trace_waits, sql_trace_binds) from \
+                   v$session where sid = pg_backend_pid()";
+        strings(&client, sql).await.remove(0)
+    };
+    let own = "(select sid, serial# from v$session where sid = pg_backend_pid())";
+    let over = |call: &str| format!("begin for r in {own} loop {call}; end loop; end;");
+    let on = over("dbms_monitor.session_trace_enable(r.sid, r.serial#, true, binds => 1 = 1)");
+    client.batch_execute(&on).await.unwrap();
+    assert_eq!(state().await, "ENABLED TRUE TRUE");
+    let off = over("dbms_monitor.session_trace_disable(r.sid, r.serial#)");
+    client.batch_execute(&off).await.unwrap();
+    assert_eq!(state().await, "DISABLED FALSE FALSE");
+    // Parameters of procedures, functions, bind variables.
+    let switch = "create procedure switch(p boolean) as begin dbms_session.set_sql_trace(p); end;";
+    client.batch_execute(switch).await.unwrap();
+    client.batch_execute("exec switch(true)").await.unwrap();
+    assert_eq!(state().await, "ENABLED FALSE FALSE");
+    client.batch_execute("exec switch(false)").await.unwrap();
+    let serial = "select serial# from v$session where sid = pg_backend_pid()";
+    let serial: i32 = client.query_one(serial, &[]).await.unwrap().get(0);
+    let enable = "call dbms_monitor.session_trace_enable(sys_context('userenv', 'sid'), $1::int)";
+    client.execute(enable, &[&serial]).await.unwrap();
+    assert_eq!(state().await, "ENABLED TRUE FALSE");
+    client.batch_execute("exec dbms_session.session_trace_disable").await.unwrap();
+    let rule = "declare v varchar2(10) := 'it''s'; begin \
+                dbms_monitor.client_id_trace_enable(v || '1', binds => v is null); end;";
+    client.batch_execute(rule).await.unwrap();
+    let rules = "select concat_ws(' ', primary_id, waits, binds) from dba_enabled_traces";
+    assert_eq!(strings(&client, rules).await, ["it's1 t f"]);
+    let wrong = "begin dbms_monitor.session_trace_enable(1, 2, x => 3); end;";
+    let error = client.batch_execute(wrong).await.expect_err("there is no such argument");
+    assert_eq!(error.code().map(|code| code.code()), Some("42883"));
 }
 
 /// A client of a service of instance `k` that calls itself `module`.

@@ -32,6 +32,7 @@ pub use lift::Lifted;
 pub(crate) use lift::{lift, without_end};
 pub(crate) use located::{located, located_in_code};
 use own::parse_own;
+pub(crate) use procedures::{ANY_OF_RULE, procedure};
 pub(crate) use reading::Words;
 pub(crate) use storage::{BITMAP, LOGGED, REVERSE};
 use syntax::syntax_error;
@@ -163,7 +164,10 @@ pub enum RelationAction {
     /// Of a sequence: the options that are to change.
     Options(Box<SequenceSpec>),
     /// Of a table (MOVE) or an index (REBUILD): into a new segment.
-    Rebuild,
+    /// Whether the keys of an index are to be turned round, if that is said.
+    Rebuild(Option<bool>),
+    /// How it is stored, which has no meaning here, as it was written.
+    Stored(String),
 }
 
 /// What becomes of a column that gets its values by itself.

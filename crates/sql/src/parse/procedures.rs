@@ -2,7 +2,8 @@
 //! which a session says something of itself.
 //!
 //! What it promises: values by position or by name (`waits => true`), each at most once; `CALL`,
-//! `EXEC` and `EXECUTE` mean the same. A name that is none of these is left to others.
+//! `EXEC` and `EXECUTE` mean the same. A name that is none of these is left to others, and where an
+//! argument is more than a literal, the call is a block.
 
 use super::{Own, Words};
 use crate::pl::{as_block, is_package_call, is_statistics_call};
@@ -58,6 +59,14 @@ const PROCEDURES: [(&str, &[&str]); 13] = [
     ("dbms_workload_repository.drop_snapshot_range", &["low_snap_id", "high_snap_id"]),
 ];
 
+/// What stands for any module, and any action.
+pub(crate) const ANY_OF_RULE: [&str; 2] = ["dbms_monitor.all_modules", "dbms_monitor.all_actions"];
+
+/// A procedure's name and its parameters, in order.
+pub(crate) fn procedure(name: &str) -> Option<(&'static str, &'static [&'static str])> {
+    PROCEDURES.iter().find(|(known, _)| *known == name).copied()
+}
+
 const PACKAGES: [&str; 3] = ["dbms_monitor", "dbms_session", "dbms_workload_repository"];
 
 pub(super) fn parse(words: &mut Words<'_>) -> Result<Option<Own>> {
@@ -70,8 +79,9 @@ pub(super) fn parse(words: &mut Words<'_>) -> Result<Option<Own>> {
         words.rewind();
         return Ok(None);
     }
+    let whole = words.at;
     let name = words.dotted()?;
-    let Some((_, parameters)) = PROCEDURES.iter().find(|(known, _)| *known == name) else {
+    let Some((_, parameters)) = procedure(&name) else {
         return Err(PgError::new("42883", format!("procedure {name} does not exist")));
     };
     let mut given: Vec<Option<Given>> = vec![None; parameters.len()];
@@ -87,7 +97,7 @@ pub(super) fn parse(words: &mut Words<'_>) -> Result<Option<Own>> {
                 at += 1;
                 at - 1
             };
-            let value = value(words)?;
+            let Some(value) = value(words) else { return block(words, whole) };
             let slot = given.get_mut(place).ok_or_else(|| {
                 PgError::new("42883", format!("too many arguments for procedure {name}"))
             })?;
@@ -99,8 +109,9 @@ pub(super) fn parse(words: &mut Words<'_>) -> Result<Option<Own>> {
                 break;
             }
         }
+        // An expression begins as a literal may.
         if !words.close() {
-            return Err(words.near());
+            return block(words, whole);
         }
     }
     if name.starts_with("dbms_workload_repository.") {
@@ -111,6 +122,12 @@ pub(super) fn parse(words: &mut Words<'_>) -> Result<Option<Own>> {
         Some(sessions) => call.rule(sessions).map(|call| Some(Own::TraceRule(call))),
         None => call.trace().map(|call| Some(Own::Trace(call))),
     }
+}
+
+/// A call, from the name on, as a block.
+fn block(words: &mut Words<'_>, from: usize) -> Result<Option<Own>> {
+    words.at = from;
+    as_block(&words.rest_text()).map(|code| Some(Own::Code(code)))
 }
 
 fn repository_call(
@@ -135,20 +152,20 @@ fn no_argument(procedure: &str, argument: &str) -> PgError {
     PgError::new("42883", format!("procedure {procedure} has no argument \"{argument}\""))
 }
 
-fn value(words: &mut Words<'_>) -> Result<Given> {
+/// A literal; `None`: it is none.
+fn value(words: &mut Words<'_>) -> Option<Given> {
     if words.at_number() {
-        return words.number().map(Given::Number);
+        return words.number().map(Given::Number).ok();
     }
     if words.at_text() {
-        return words.text().map(Given::Text);
+        return words.text().map(Given::Text).ok();
     }
-    match &*words.dotted()? {
-        "null" => Ok(Given::Null),
-        "dbms_monitor.all_modules" | "dbms_monitor.all_actions" => Ok(Given::Any),
-        "true" => Ok(Given::Truth(true)),
-        "false" => Ok(Given::Truth(false)),
-        other => Err(PgError::unsupported(format!("\"{other}\" as an argument"))
-            .with_hint("Arguments are numbers, texts, true, false and null.")),
+    match &*words.dotted().ok()? {
+        "null" => Some(Given::Null),
+        any if ANY_OF_RULE.contains(&any) => Some(Given::Any),
+        "true" => Some(Given::Truth(true)),
+        "false" => Some(Given::Truth(false)),
+        _ => None,
     }
 }
 
@@ -175,6 +192,10 @@ impl Call<'_> {
             None => Ok(None),
             Some(Given::Number(number)) => {
                 u32::try_from(*number).map(Some).map_err(|_| self.wrong(wanted))
+            }
+            // As `sys_context` gives it.
+            Some(Given::Text(text)) => {
+                text.trim().parse().map(Some).map_err(|_| self.wrong(wanted))
             }
             Some(_) => Err(self.wrong(wanted)),
         }
@@ -397,5 +418,13 @@ mod tests {
         ] {
             assert_eq!(call(bad), Err(code), "{bad}");
         }
+        // What is no literal is worked out by a block.
+        let enable = "exec dbms_monitor.session_trace_enable";
+        for args in ["$1, $2", "1 + 1, 2", "sys_context('userenv', 'sid'), x", "waits => x"] {
+            let parsed = parse_single(&format!("{enable}({args})")).map(|one| one.parsed);
+            assert!(matches!(parsed, Ok(Parsed::Own(Own::Code(_)))), "{args}: {parsed:?}");
+        }
+        let by_text = call(&format!("{enable}('12', '7')")).map(|call| call.session);
+        assert_eq!(by_text, Ok(Some((12, 7, None))));
     }
 }

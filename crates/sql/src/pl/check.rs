@@ -134,6 +134,7 @@ impl Texts {
                 self.exprs(line, std::iter::once(condition).chain(message));
             }
             Kind::Gather(what) => self.exprs(line, what.exprs()),
+            Kind::System(call) => self.exprs(line, call.exprs()),
             Kind::Tell(told) => self.exprs(line, told.iter().filter_map(|(_, sql)| sql.as_ref())),
             Kind::TellLong(call) => self.exprs(line, call.exprs()),
             Kind::Put { text, .. } => self.exprs(line, text),

@@ -38,6 +38,7 @@ mod run;
 mod scopes;
 mod statements;
 mod statistics;
+mod system_calls;
 mod tree;
 mod types;
 

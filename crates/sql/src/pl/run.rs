@@ -452,6 +452,7 @@ impl<'s> Machine<'s> {
                 Kind::Tell(told) => self.tell(told).await?,
                 Kind::TellLong(call) => self.tell_long(call).await?,
                 Kind::Gather(what) => self.gather(what).await?,
+                Kind::System(call) => self.call_system(call).await?,
                 Kind::Ask(asked) => self.ask(asked)?,
                 Kind::Fail { number, message, keeps } => {
                     self.fail(number, message, keeps.as_ref()).await?;

@@ -4,6 +4,7 @@ use super::attributes::is_attribute_call;
 use super::lex::Tok;
 use super::parse::{Name, Parser, Returning};
 use super::statistics::is_statistics_call;
+use super::system_calls::is_system_call;
 use super::tree::{Access, Dialect, Kind, Returned, Rows, Statement, Use};
 use super::types::Shape;
 use crate::{PgError, Result};
@@ -170,17 +171,17 @@ impl Parser<'_> {
             "dbms_output" | "dbms_lock" | "dbms_random" | "raise_application_error" => {
                 self.procedure(&first)
             }
-            package if matches!(self.peek(2), Tok::Word(w) if is_attribute_call(package, w)) => {
-                self.attribute_call()
-            }
-            package if matches!(self.peek(2), Tok::Word(w) if is_statistics_call(package, w)) => {
-                self.statistics_call()
-            }
-            "dbms_session" if matches!(self.peek(2), Tok::Word(w) if w == "sleep") => {
-                self.procedure(&first)
-            }
+            package if self.calls(package, is_attribute_call) => self.attribute_call(),
+            package if self.calls(package, is_statistics_call) => self.statistics_call(),
+            package if self.calls(package, is_system_call) => self.system_call(),
+            "dbms_session" if self.calls("", |_, name| name == "sleep") => self.procedure(&first),
             _ => self.sql_statement(),
         }
+    }
+
+    /// Whether a procedure of this package comes next of which `is` says yes.
+    fn calls(&self, package: &str, is: impl Fn(&str, &str) -> bool) -> bool {
+        self.is_at(1, ".") && matches!(self.peek(2), Tok::Word(name) if is(package, name))
     }
 
     /// Of how many words the name of a variable, or of a field of one, is that stands here; that of

@@ -543,6 +543,8 @@ pub(super) enum Kind {
     TellLong(Box<super::long_operation::LongCall>),
     /// A call of `dbms_stats`.
     Gather(super::statistics::Gather),
+    /// Switches traces, or is about the repository.
+    System(super::system_calls::SystemCall),
     /// Gives variables what it has said.
     Ask(Vec<(Attribute, Use)>),
     /// A line of output.
@@ -613,7 +615,8 @@ impl Kind {
             | Kind::Ask(_)
             | Kind::Output(_)
             | Kind::TakeLine { .. }
-            | Kind::Gather(_) => "CALL",
+            | Kind::Gather(_)
+            | Kind::System(_) => "CALL",
             Kind::Sql { perform: true, .. } => "PERFORM",
             Kind::Sql { .. } => "SQL statement",
             Kind::Execute(_) => "EXECUTE",
