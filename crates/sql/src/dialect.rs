@@ -5,7 +5,7 @@
 
 use std::any::TypeId;
 
-use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, UnaryOperator};
+use datafusion::sql::sqlparser::ast::{BinaryOperator, ColumnOption, Expr, UnaryOperator};
 use datafusion::sql::sqlparser::dialect::{Dialect, PostgreSqlDialect, Precedence};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
@@ -171,6 +171,18 @@ impl Dialect for OwnDialect {
 
     fn prec_value(&self, precedence: Precedence) -> u8 {
         LIKE.prec_value(precedence)
+    }
+
+    /// `USING method`, of the index of the constraint before it.
+    fn parse_column_option(
+        &self,
+        parser: &mut Parser<'_>,
+    ) -> Result<Option<Result<Option<ColumnOption>, ParserError>>, ParserError> {
+        if !parser.parse_keyword(Keyword::USING) {
+            return Ok(None);
+        }
+        let method = parser.next_token().token;
+        Ok(Some(Ok(Some(ColumnOption::DialectSpecific(vec![method])))))
     }
 
     fn parse_infix(

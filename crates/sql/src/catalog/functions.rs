@@ -482,5 +482,6 @@ pub(super) fn index_definition(table: &TableDef, index: &IndexDef, short: bool) 
 
 fn constraint_definition(table: &TableDef, index: &IndexDef) -> String {
     let word = if index.primary { "PRIMARY KEY" } else { "UNIQUE" };
-    format!("{word} {}", column_list(table, index, false))
+    let method = if index.kind == IndexKind::Reverse { " USING INDEX REVERSE" } else { "" };
+    format!("{word} {}{method}", column_list(table, index, false))
 }

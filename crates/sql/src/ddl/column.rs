@@ -8,13 +8,14 @@ use super::refuse;
 use super::sequence::identity_spec;
 use crate::bind::{ident_name, object_parts};
 use crate::check::{Place, normal};
-use crate::parse::SequenceSpec;
+use crate::parse::{REVERSE, SequenceSpec};
 use crate::planning::column_default;
 use crate::{PgError, Result};
 use datafusion::sql::sqlparser::ast::{
     self, ColumnOption, DataType, GeneratedAs, GeneratedExpressionMode, SequenceOptions,
 };
-use kernel::dict::{ColumnDef, Generated};
+use datafusion::sql::sqlparser::tokenizer::Token;
+use kernel::dict::{ColumnDef, Generated, IndexKind};
 use kernel::row::{ColType, TypeKind};
 use query::sqltype::col_type_of_sql;
 
@@ -54,6 +55,19 @@ pub(super) fn declare_column(
                 plain_characteristics(key.characteristics.as_ref())?;
                 let name = constraint.unwrap_or_else(|| format!("{table}_{name}_key"));
                 constraints.indexes.push(constraint_of(name, vec![at], false));
+            }
+            // Of the constraint before it.
+            ColumnOption::DialectSpecific(tokens) => {
+                let [Token::Word(method)] = &tokens[..] else {
+                    return refuse("this option of a column");
+                };
+                let index = constraints.indexes.last_mut().filter(|index| index.columns == [at]);
+                match index {
+                    Some(index) if method.value.eq_ignore_ascii_case(REVERSE) => {
+                        index.kind = IndexKind::Reverse;
+                    }
+                    _ => return Err(PgError::syntax("syntax error at or near \"USING\"")),
+                }
             }
             ColumnOption::Generated {
                 generation_expr: None,

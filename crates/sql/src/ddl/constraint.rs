@@ -5,7 +5,7 @@
 //! constraint that nothing would enforce.
 
 use super::foreign::NewForeign;
-use super::index::constraint_columns;
+use super::index::{constraint_columns, constraint_kind};
 use super::refuse;
 use crate::bind::ident_name;
 use crate::check::{Place, chosen_name, normal};
@@ -34,8 +34,9 @@ impl Constraints {
                 plain_characteristics(key.characteristics.as_ref())?;
                 let (columns, included) = constraint_columns(&key.columns, names)?;
                 let name = key.name.as_ref().map_or_else(|| format!("{table}_pkey"), ident_name);
+                let kind = constraint_kind(key.index_type.as_ref(), &key.index_options, &included)?;
                 let index = constraint_of(name, columns, true);
-                self.indexes.push(NewIndex { included, ..index });
+                self.indexes.push(NewIndex { included, kind, ..index });
             }
             TableConstraint::Unique(key) => {
                 plain_characteristics(key.characteristics.as_ref())?;
@@ -47,8 +48,9 @@ impl Constraints {
                 let list: Vec<&str> = all.map(|c| names[usize::from(*c)].as_str()).collect();
                 let own = || format!("{table}_{}_key", list.join("_"));
                 let name = key.name.as_ref().map_or_else(own, ident_name);
+                let kind = constraint_kind(key.index_type.as_ref(), &key.index_options, &included)?;
                 let index = constraint_of(name, columns, false);
-                self.indexes.push(NewIndex { included, ..index });
+                self.indexes.push(NewIndex { included, kind, ..index });
             }
             TableConstraint::Check(check) => {
                 self.add_check(check.name.as_ref().map(ident_name), check)?;

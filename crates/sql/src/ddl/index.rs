@@ -143,7 +143,7 @@ impl Session {
     }
 
     /// An index that the session may change, with its schema and its table.
-    pub(super) async fn own_index(
+    pub(crate) async fn own_index(
         &mut self,
         schema: Option<&str>,
         name: &str,
@@ -166,17 +166,24 @@ impl Session {
         Ok(None)
     }
 
-    /// Makes an index anew, in a segment of its own; whether there is one of the name.
-    pub(super) async fn rebuild_index(&mut self, schema: Option<&str>, name: &str) -> Result<bool> {
+    /// Makes an index anew, in a segment of its own, its keys turned round or not as `reverse`
+    /// says; whether there is one of the name.
+    pub(super) async fn rebuild_index(
+        &mut self,
+        schema: Option<&str>,
+        name: &str,
+        reverse: Option<bool>,
+    ) -> Result<bool> {
         let Some((schema, table, index)) = self.own_index(schema, name).await? else {
             return Ok(false);
         };
         if table.referenced.iter().any(|key| key.index == index.obj) {
             return refuse("REBUILD of an index that a foreign key refers to");
         }
+        let kind = turned(&index, reverse)?;
         let txn = self.transaction()?;
         let new = NewIndex {
-            kind: index.kind,
+            kind,
             name: index.name.clone(),
             columns: index.columns.clone(),
             included: index.included.clone(),
@@ -236,6 +243,45 @@ impl Session {
             return Ok(true);
         }
         Ok(false)
+    }
+}
+
+/// How an index is to hold its rows from now on.
+fn turned(index: &IndexDef, reverse: Option<bool>) -> Result<IndexKind> {
+    let what = match (index.kind, reverse) {
+        (IndexKind::Bitmap, Some(_)) => "REBUILD [NO]REVERSE of a bitmap index",
+        (IndexKind::Tree, Some(true)) if !index.included.columns.is_empty() => {
+            "REBUILD REVERSE of an index that includes columns"
+        }
+        (IndexKind::Tree, Some(true))
+            if index.orders.iter().any(|order| *order != KeyOrder::default()) =>
+        {
+            "REBUILD REVERSE of an index with descending columns"
+        }
+        (IndexKind::Tree | IndexKind::Reverse, Some(true)) => return Ok(IndexKind::Reverse),
+        (IndexKind::Tree | IndexKind::Reverse, Some(false)) => return Ok(IndexKind::Tree),
+        (kind, None) => return Ok(kind),
+    };
+    refuse(what)
+}
+
+/// How the index of a constraint is to hold its rows, as its options say.
+pub(super) fn constraint_kind(
+    method: Option<&ast::IndexType>,
+    options: &[ast::IndexOption],
+    included: &Included,
+) -> Result<IndexKind> {
+    match (method, options) {
+        (None, []) => Ok(IndexKind::Tree),
+        (None, [ast::IndexOption::Using(ast::IndexType::Custom(name))])
+            if ident_name(name) == REVERSE =>
+        {
+            match included.columns.is_empty() {
+                true => Ok(IndexKind::Reverse),
+                false => refuse("USING INDEX REVERSE of a constraint that includes columns"),
+            }
+        }
+        _ => refuse("an index type of a constraint"),
     }
 }
 

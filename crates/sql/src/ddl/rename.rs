@@ -20,7 +20,16 @@ impl Session {
                 RelationAction::Rename(to) => {
                     self.rename_index(schema.as_deref(), name, to).await?
                 }
-                RelationAction::Rebuild => self.rebuild_index(schema.as_deref(), name).await?,
+                RelationAction::Rebuild(reverse) => {
+                    self.rebuild_index(schema.as_deref(), name, *reverse).await?
+                }
+                RelationAction::Stored(text) => {
+                    let found = self.own_index(schema.as_deref(), name).await?.is_some();
+                    if found {
+                        self.notice(Severity::Notice, format!("{text} has no meaning here"));
+                    }
+                    found
+                }
                 _ => return refuse("this form of ALTER INDEX"),
             }
         } else {
@@ -106,7 +115,8 @@ impl Session {
             RelationAction::SetLogged(false) => self.notice(Severity::Notice, LOGGED),
             RelationAction::RenameColumn { .. }
             | RelationAction::Column { .. }
-            | RelationAction::Rebuild => {
+            | RelationAction::Rebuild(_)
+            | RelationAction::Stored(_) => {
                 return refuse("this form of ALTER SEQUENCE");
             }
         }

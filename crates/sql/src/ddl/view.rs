@@ -314,9 +314,10 @@ impl Session {
             }
             RelationAction::SetLogged(true)
             | RelationAction::OwnedBy(_)
+            | RelationAction::Stored(_)
             | RelationAction::Options(_) => {}
             RelationAction::SetLogged(false) => self.notice(Severity::Notice, LOGGED),
-            RelationAction::Rebuild => self.move_table(&def).await?,
+            RelationAction::Rebuild(_) => self.move_table(&def).await?,
         }
         done
     }

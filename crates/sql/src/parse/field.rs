@@ -279,6 +279,18 @@ fn analyze(edit: &mut Edit<'_>) -> Result<()> {
     }
     let end = edit.behind_name(2);
     let statistics = edit.any(end, &["compute", "estimate"]) && edit.is(end + 1, "statistics");
+    if edit.is(1, "index") && statistics {
+        // Its table is looked through.
+        let part = |n: usize| Token::SingleQuotedString(edit.text(n..n + 1));
+        let owner = if end > 3 { part(end - 3) } else { Token::make_keyword("NULL") };
+        let mut call = words("CALL dbms_stats");
+        call.push(Token::Period);
+        call.extend(words("gather_index_stats"));
+        call.extend([Token::LParen, owner, Token::Comma, part(end - 1), Token::RParen]);
+        edit.remove(0..edit.len());
+        edit.insert(0, call);
+        return Ok(());
+    }
     if !edit.is(1, "table") || !statistics {
         let what = edit.text(end..edit.len()).to_uppercase();
         let kind = edit.text(1..2).to_uppercase();

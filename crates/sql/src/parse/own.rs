@@ -6,6 +6,9 @@
 
 use super::*;
 
+/// What ALTER INDEX may say of how an index is stored, where nothing else is altered.
+const STORED_ALONE: [&str; 5] = ["parallel", "noparallel", "logging", "nologging", "compile"];
+
 impl Words<'_> {
     fn finish(&self, own: Own) -> Result<Option<Own>> {
         if self.at_end() { Ok(Some(own)) } else { Err(self.near()) }
@@ -170,8 +173,20 @@ fn parse_alter_relation(words: &mut Words<'_>) -> Result<Option<Own>> {
         }
     } else if (kind == "TABLE" && words.take("move")) || (kind == "INDEX" && words.take("rebuild"))
     {
-        super::system::storage_clauses(words)?;
-        RelationAction::Rebuild
+        let from = words.rest_ahead();
+        match super::system::storage_clauses(words)? {
+            Some(_) if kind == "TABLE" => {
+                return Err(PgError::unsupported(format!("MOVE {from}")));
+            }
+            reverse => RelationAction::Rebuild(reverse),
+        }
+    } else if kind == "INDEX" && STORED_ALONE.iter().any(|word| words.is(word)) {
+        let text = words.rest_ahead().to_uppercase();
+        let compiled = words.take("compile");
+        if super::system::storage_clauses(words)?.is_some() || compiled && !words.at_end() {
+            return Err(words.near());
+        }
+        RelationAction::Stored(text)
     } else if kind == "SCHEMA" && schema.is_none() && !if_exists && words.take("rename") {
         words.expect(&["to"])?;
         RelationAction::Rename(words.name()?)

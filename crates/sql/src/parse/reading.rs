@@ -257,6 +257,14 @@ impl Words<'_> {
         rest.map(|t| t.token.to_string()).collect::<String>().trim().to_owned()
     }
 
+    /// What is left, which stays.
+    pub(super) fn rest_ahead(&mut self) -> String {
+        let at = self.at;
+        let rest = self.rest();
+        self.at = at;
+        rest
+    }
+
     /// Everything up to the end, as one value.
     pub(super) fn value(&mut self) -> Result<String> {
         self.value_until(self.tokens.len())
@@ -264,7 +272,7 @@ impl Words<'_> {
 
     /// The same, up to a token.
     pub(super) fn value_until(&mut self, end: usize) -> Result<String> {
-        let mut out = String::new();
+        let (from, mut out) = (self.at, String::new());
         while let Some(token) = self.tokens.get(self.at).filter(|_| self.at < end) {
             match token {
                 Token::SingleQuotedString(text) => out.push_str(text),
@@ -273,6 +281,6 @@ impl Words<'_> {
             }
             self.at += 1;
         }
-        if out.is_empty() { Err(self.near()) } else { Ok(out) }
+        if self.at == from { Err(self.near()) } else { Ok(out) }
     }
 }

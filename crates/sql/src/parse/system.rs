@@ -140,24 +140,22 @@ fn victim(text: &str) -> Result<Victim> {
     Ok(Victim { sid, serial, instance })
 }
 
-/// Clauses behind MOVE and REBUILD that say where and how.
-pub(super) fn storage_clauses(words: &mut Words<'_>) -> Result<()> {
-    const ALONE: [&str; 8] = [
-        "online",
-        "logging",
-        "nologging",
-        "noparallel",
-        "nocompress",
-        "noreverse",
-        "cache",
-        "nocache",
-    ];
+/// Clauses behind MOVE and REBUILD that say where and how; whether the keys of an index are to be
+/// turned round, if that is said.
+pub(super) fn storage_clauses(words: &mut Words<'_>) -> Result<Option<bool>> {
+    const ALONE: [&str; 7] =
+        ["online", "logging", "nologging", "noparallel", "nocompress", "cache", "nocache"];
+    let mut reverse = None;
     while !words.at_end() {
         if ALONE.iter().any(|word| words.take(word)) {
             continue;
         }
         if words.take("tablespace") {
             words.name()?;
+        } else if words.take("reverse") {
+            reverse = Some(true);
+        } else if words.take("noreverse") {
+            reverse = Some(false);
         } else if ["pctfree", "initrans", "maxtrans"].iter().any(|word| words.take(word)) {
             words.number()?;
         } else if words.take("parallel") || words.take("compress") {
@@ -173,11 +171,11 @@ pub(super) fn storage_clauses(words: &mut Words<'_>) -> Result<()> {
             while !words.close() {
                 words.skip()?;
             }
-        } else if words.is("partition") || words.is("subpartition") || words.is("reverse") {
+        } else if words.is("partition") || words.is("subpartition") {
             return Err(PgError::unsupported(format!("REBUILD or MOVE .. {}", words.rest())));
         } else {
             return Err(words.near());
         }
     }
-    Ok(())
+    Ok(reverse)
 }

@@ -140,20 +140,34 @@ fn using_index(edit: &mut Edit<'_>, at: usize, end: usize) -> Result<usize> {
         return Err(PgError::unsupported("USING INDEX (CREATE INDEX ..)")
             .with_hint("The index of a constraint has the constraint's name."));
     }
-    loop {
-        match physical(edit, n)? {
-            Some(width) if n < end => n += width,
-            _ => break,
+    let mut reverse = false;
+    while n < end {
+        n += match physical(edit, n)? {
+            Some(width) => width,
+            None if edit.is(n, "reverse") => {
+                reverse = true;
+                1
+            }
+            None if edit.any(n, &["noreverse", "sort", "nosort", "visible"]) => 1,
+            None if edit.all(n, &["compute", "statistics"]) => 2,
+            None => break,
         }
     }
     let stated = ["enable", "disable", "validate", "novalidate", "rely", "norely", "deferrable"];
-    let more = ["not", "initially", "constraint", "reverse", "online", "compute"];
+    let more = ["not", "initially", "constraint", "online"];
     let named = n == at + 2 && n < end && edit.name(n);
     if named && !edit.any(n, &stated) && !edit.any(n, &more) {
         return Err(PgError::unsupported("USING INDEX with an index that is there")
             .with_hint("The index of a constraint is made with it."));
     }
-    edit.remove(at..n);
+    match reverse {
+        // As an option of the constraint, which its index is made by.
+        true => {
+            edit.replace(at, words("USING reverse"));
+            edit.remove(at + 1..n);
+        }
+        false => edit.remove(at..n),
+    }
     Ok(n)
 }
 

@@ -1,6 +1,6 @@
-//! `dbms_stats` in blocks: statistics of a table, or of all tables of a schema.
+//! `dbms_stats` in blocks: statistics of a table, of an index, or of all tables of a schema.
 //!
-//! What it promises: the same as ANALYZE of these tables. Arguments that say how to look (percent,
+//! What it promises: the same as ANALYZE of these tables, for an index of the one that it is of. Arguments that say how to look (percent,
 //! degree, method) are read and steer nothing: the sample is the database's own affair. What it
 //! must never do: take a name for another one; without double quotes it is in lower case, as SQL
 //! has it.
@@ -18,12 +18,14 @@ use observe::{Operation, Target};
 
 const PACKAGE: &str = "dbms_stats";
 
-/// What is gathered: expressions for owner and table.
+/// What is gathered: expressions for owner and table, or index.
 #[derive(Clone, Debug)]
 pub(super) struct Gather {
     owner: Option<Sql>,
     /// `None`: all tables of the schema.
     table: Option<Sql>,
+    /// It is an index that is named.
+    index: bool,
 }
 
 impl Gather {
@@ -63,6 +65,7 @@ impl Parser<'_> {
         let name = self.name()?;
         let named: &[&str] = match name.as_str() {
             "gather_table_stats" => &["ownname", "tabname"],
+            "gather_index_stats" => &["ownname", "indname"],
             "gather_schema_stats" => &["ownname"],
             _ => {
                 let error = PgError::unsupported(format!("{PACKAGE}.{name}"));
@@ -104,10 +107,11 @@ impl Parser<'_> {
         let mut given = given.into_iter();
         let (owner, table) = (given.next().flatten(), given.next().flatten());
         if named.len() == 2 && table.is_none() {
-            let text = format!("procedure {PACKAGE}.{name} without a table does not exist");
+            let what = if name == "gather_index_stats" { "an index" } else { "a table" };
+            let text = format!("procedure {PACKAGE}.{name} without {what} does not exist");
             return Err(self.error("42883", text));
         }
-        Ok(Kind::Gather(Gather { owner, table }))
+        Ok(Kind::Gather(Gather { owner, table, index: name == "gather_index_stats" }))
     }
 }
 
@@ -126,9 +130,14 @@ impl Machine<'_> {
         let schema = self.session.schema_of_owner(owner.as_deref()).await?;
         let names = match (&what.table, table) {
             (None, _) => self.session.tables_in(schema.as_deref()).await?,
+            (Some(_), Some(name)) if what.index => {
+                let found = self.session.own_index(schema.as_deref(), &name).await?;
+                let (schema, table, _) = found.ok_or_else(|| PgError::undefined_table(&name))?;
+                vec![(Some(schema), table.name.clone())]
+            }
             (Some(_), Some(name)) => vec![(schema, name)],
             (Some(_), None) => {
-                return Err(PgError::new("22004", "the name of a table must not be NULL"));
+                return Err(PgError::new("22004", "the name of a table or index must not be NULL"));
             }
         };
         let operation = what.table.is_none().then(|| {
