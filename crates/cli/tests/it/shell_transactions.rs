@@ -99,7 +99,7 @@ select 'a,b' as x, 'say \"c\"' as y;
 ";
     let (good, out, err) = typed(&mut db.skein("sql"), text);
     assert!(!good && out.matches(" shown").count() == 3, "{out}{err}");
-    let heads = |line: &str| line.split_whitespace().eq(["t", "a"]);
+    let heads = |line: &str| line.split_whitespace().eq(["t", "|", "a"]);
     assert!(out.lines().any(heads), "as they were asked for: {out}");
     for name in ["zz", "v", "w"] {
         assert!(err.contains(&format!("bind variable \"{name}\" is not declared\n")), "{err}");

@@ -312,7 +312,7 @@ async fn statements_of_blocks_are_told_also_when_they_cannot_be_prepared() {
     let call = before.lines().rfind(|line| line.starts_with("EXEC #")).expect("its execution");
     assert_eq!(number(call, "dep="), 1, "{text}");
     // The dictionary is read for the statement of the block, not for the block.
-    let (_, behind) = text.split_once(block).expect("the block");
+    let (_, behind) = text.split_once(block.trim_end_matches(';')).expect("the block");
     let is_end = |line: &str| line.starts_with("EXEC #") && line.contains("dep=0");
     let end = behind.lines().position(is_end).expect("its execution");
     let calls: Vec<&str> = behind.lines().take(end + 1).collect();
@@ -355,8 +355,8 @@ async fn procedures_that_switch_traces_take_expressions() {
     client.batch_execute("exec switch(false)").await.unwrap();
     let serial = "select serial# from v$session where sid = pg_backend_pid()";
     let serial: i32 = client.query_one(serial, &[]).await.unwrap().get(0);
-    let enable = "call dbms_monitor.session_trace_enable(sys_context('userenv', 'sid'), $1::int)";
-    client.execute(enable, &[&serial]).await.unwrap();
+    let enable = "call dbms_monitor.session_trace_enable(sys_context('userenv', 'sid'),";
+    client.batch_execute(&format!("{enable} {serial} + 0)")).await.unwrap();
     assert_eq!(state().await, "ENABLED TRUE FALSE");
     client.batch_execute("exec dbms_session.session_trace_disable").await.unwrap();
     let rule = "declare v varchar2(10) := 'it''s'; begin \
