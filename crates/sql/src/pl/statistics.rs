@@ -1,9 +1,9 @@
 //! `dbms_stats` in blocks: statistics of a table, of an index, or of all tables of a schema.
 //!
-//! What it promises: the same as ANALYZE of these tables, for an index of the one that it is of. Arguments that say how to look (percent,
-//! degree, method) are read and steer nothing: the sample is the database's own affair. What it
-//! must never do: take a name for another one; without double quotes it is in lower case, as SQL
-//! has it.
+//! What it promises: the same as ANALYZE of these tables, for an index of the one that it is of.
+//! Arguments that say how to look (percent, degree, method) are read and steer nothing: the sample
+//! is the database's own affair. What it must never do: take a name for another one; without double
+//! quotes it is in lower case, as SQL has it.
 
 use super::lex::Tok;
 use super::parse::Parser;
