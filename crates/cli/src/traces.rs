@@ -122,6 +122,10 @@ pub fn tkprof(arguments: &[String]) -> Result<()> {
     let mut trace = Trace::default();
     for file in &files {
         let text = std::fs::read(file).doing(format_args!("read {file}"))?;
+        if text.is_empty() && files.len() > 1 {
+            eprintln!("WARNING:  {file} is empty");
+            continue;
+        }
         if !holds_a_trace(&text) {
             let why = format!("{file} is no trace file: none of its lines is one of a trace");
             return Err(CliError::failed(why));

@@ -8,8 +8,9 @@ use crate::awr::page::{count, number, percent};
 
 /// A write of redo that takes as long as this is slow.
 const REDO_WRITE_MS: f64 = 5.0;
-/// The write is the cause of slow commits if it is so much of their wait.
-const WRITE_PART: f64 = 0.6;
+/// The write is the cause of slow commits if it is so much of their wait: who commits while one is
+/// under way waits for two.
+const WRITE_PART: f64 = 0.4;
 /// Waits for commits are those of sequences' refills if these are so much of both.
 const REFILLS_PART: f64 = 0.5;
 
@@ -158,7 +159,17 @@ fn segments(case: &Case<'_>, statistics: &[&str]) -> Vec<(String, f64)> {
         true => table.added(row, "value"),
         false => 0.0,
     };
-    table.top(value).into_iter().map(|row| (segment_name(row), value(row))).collect()
+    // A segment has a row for each statistic.
+    let mut sums: Vec<(String, f64)> = Vec::new();
+    for row in table.top(value) {
+        let name = segment_name(row);
+        match sums.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, sum)) => *sum += value(row),
+            None => sums.push((name, value(row))),
+        }
+    }
+    sums.sort_by(|(_, a), (_, b)| b.total_cmp(a));
+    sums
 }
 
 fn sum_of(segments: &[(String, f64)]) -> f64 {
@@ -360,7 +371,9 @@ pub(super) fn right_growing(case: &Case<'_>) -> Vec<Finding> {
             number(ms_each(us, waits), 2)
         ),
     ];
-    evidence.extend(indexes.iter().map(|(name, value)| format!("{name}: {}", count(*value))));
+    evidence.extend(indexes.iter().map(|(name, value)| {
+        format!("{name}: {} times received, or waited for in use", count(*value))
+    }));
     let whose = indexes.first().map_or("an index".to_owned(), |(name, _)| name.clone());
     vec![Finding {
         cost_us: us,

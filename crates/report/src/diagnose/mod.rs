@@ -9,6 +9,7 @@
 
 mod cluster;
 mod database;
+mod events;
 mod host;
 mod sequences;
 mod statements;
@@ -78,6 +79,13 @@ impl Case<'_> {
         rows.map(|row| table.added(row, "time_waited_micro_fg")).sum()
     }
 
+    /// Time of clients' waits on all instances, without idle ones, µs.
+    pub(crate) fn waits_us(&self) -> f64 {
+        let Some(table) = self.all.table("wrh$_system_event") else { return 0.0 };
+        let rows = table.rows.iter().filter(|row| row.keys.get(1).is_none_or(|of| of != "Idle"));
+        rows.map(|row| table.added(row, "time_waited_micro_fg")).sum()
+    }
+
     /// A part of the time of clients' calls.
     pub(crate) fn share(&self, us: f64) -> f64 {
         if self.db_time_us > 0.0 { us / self.db_time_us } else { 0.0 }
@@ -100,7 +108,7 @@ pub(crate) fn ms_each(us: f64, count: f64) -> f64 {
 type Rule = fn(&Case<'_>) -> Vec<Finding>;
 
 /// The rules there are, by what each looks for.
-const RULES: [(&str, Rule); 19] = [
+const RULES: [(&str, Rule); 20] = [
     ("a slow log writer elsewhere", cluster::flush),
     ("LMS without processor", cluster::lms_queue),
     ("blocks that several want", cluster::master_queue),
@@ -120,6 +128,7 @@ const RULES: [(&str, Rule); 19] = [
     ("missing indexes", statements::missing_index),
     ("processor", statements::processor),
     ("no processor free", host::run_queue),
+    ("other waits", events::others),
 ];
 
 /// What the rules find, the most costly first.

@@ -166,6 +166,9 @@ fn commits_wait_for_the_device_the_others_or_are_many() {
     let told = |events: &str| told(&found("commits", &[(EVENTS, events)]));
     assert!(told(&events(10, 9)).starts_with("commits on instance 1 wait for slow writes"));
     assert!(told(&events(2, 1)).starts_with("clients of instance 1 wait for their commits"));
+    // Who commits while one is written waits for two writes.
+    assert!(told(&events(45, 22)).starts_with("commits on instance 1 wait for slow writes"));
+    assert!(told(&events(45, 9)).starts_with("clients of instance 1 wait for their commits"));
     let acks =
         |ms: u32| format!("\n1 | wait for scn ack | Other | 100 | {0} | 100 | {0}", ms * 100_000);
     // They are over before the redo is on disk.
@@ -419,6 +422,32 @@ fn statements_that_compute() {
     let waits = "1 | log file sync | Commit | 100 | 90000000 | 100 | 90000000";
     assert!(found("processor", &[(STATS, cpu), (EVENTS, waits)]).is_empty());
     assert!(found("processor", &[]).is_empty(), "not counted");
+    // Snapshots are no load of the clients'.
+    let cpu = "1 | CPU used by this session | 90000000 | 1 | us";
+    let snapshots = "1 | own | 0 | 1 | 60000000 | 60000000 | 900 | 1 | 0 | 0";
+    let mut interval = interval(&[(STATS, cpu), ("wrh$_sqlstat", snapshots)]);
+    let text = |interval: &Interval| diagnose(interval, &Beside::default());
+    assert!(text(&interval).contains("the statements compute"), "{}", text(&interval));
+    let own = "call dbms_workload_repository.create_snapshot()".to_owned();
+    interval.texts.insert("own".to_owned(), own);
+    assert!(!text(&interval).contains("the statements compute"), "{}", text(&interval));
+}
+
+#[test]
+fn what_nobody_explains_is_named() {
+    let events = "1 | enq: UL - contention | Application | 4 | 90000000 | 4 | 90000000\n\
+                  1 | SQL*Net message from client | Idle | 9 | 900000000 | 9 | 900000000\n\
+                  1 | log file sync | Commit | 100 | 10000000 | 100 | 10000000";
+    let found = found("other waits", &[(EVENTS, events)]);
+    assert_eq!(
+        told(&found),
+        "sessions wait for `enq: UL - contention` (class Application). 4 waits, 22,500.00 ms each"
+    );
+    let text = diagnose(&interval(&[(EVENTS, events)]), &Beside::default());
+    assert!(
+        text.contains("1. 90.0 % of DB time: sessions wait for `enq: UL - contention`"),
+        "{text}"
+    );
 }
 
 #[test]
