@@ -9,6 +9,7 @@ use super::ddl::{add_object, delete_all, drop_object, new_version};
 use super::def::{NewSequence, ObjectDef, ObjectKind, SequenceDef};
 use super::fixed::Fixed;
 use super::ids::next_obj;
+use super::lookup::newest_sequence;
 use super::names::{check_name, check_schema, undefined};
 use super::records::{at, object_by_obj, sequence_generation, sequence_values};
 use super::state::{exclude, newest, of, touch};
@@ -100,6 +101,21 @@ pub async fn set_sequence_table(
 ) -> Result<()> {
     let value = table.map_or(Value::Null, |table| Value::Int8(table.0.into()));
     change_sequence(ctx, txn, sequence, |_| Ok(vec![(at::SEQ_TABLE, value.clone())])).await
+}
+
+/// Waits until nobody else is changing the sequence, and nobody does until the transaction ends;
+/// the sequence as it is then.
+///
+/// # Errors
+/// [`Error::UndefinedObject`] if somebody else dropped it.
+pub async fn lock_sequence(
+    ctx: &Ctx,
+    txn: &Arc<Transaction>,
+    sequence: &SequenceDef,
+) -> Result<Arc<SequenceDef>> {
+    exclude(ctx, txn, sequence.obj).await?;
+    let now = newest_sequence(ctx, txn, sequence.obj).await?;
+    now.ok_or_else(|| undefined("sequence", &sequence.name))
 }
 
 /// Changes by which rules a sequence goes on and, with `restart`, what it gives next. Part of the

@@ -108,6 +108,15 @@ fn as_sequence(entry: Option<Entry>) -> Option<Arc<SequenceDef>> {
     }
 }
 
+/// A sequence as it is now, of whose definition the transaction has the right alone.
+pub(super) async fn newest_sequence(
+    ctx: &Ctx,
+    txn: &Arc<Transaction>,
+    obj: ObjId,
+) -> Result<Option<Arc<SequenceDef>>> {
+    read_own(ctx, txn, Wanted::Obj(obj)).await.map(as_sequence)
+}
+
 /// The table or view with this name.
 ///
 /// # Errors

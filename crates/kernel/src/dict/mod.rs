@@ -55,7 +55,9 @@ pub use ddl_foreign::{
     add_foreign_key, drop_foreign_key, rename_foreign_key, validate_foreign_key,
 };
 pub use ddl_index::{INDEX_COLUMNS_MAX, create_index, drop_constraint, drop_index};
-pub use ddl_other::{alter_sequence, create_sequence, drop_sequence, set_sequence_table};
+pub use ddl_other::{
+    alter_sequence, create_sequence, drop_sequence, lock_sequence, set_sequence_table,
+};
 pub use ddl_rights::{AclTarget, change_acl, change_owner, change_schema_owner};
 pub use ddl_roles::{
     RoleUse, alter_user, change_member, create_user, drop_user, role_uses, set_password,

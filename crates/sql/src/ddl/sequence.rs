@@ -107,6 +107,9 @@ impl Session {
         spec: &SequenceSpec,
     ) -> Result<()> {
         self.check_owner("sequence", &sequence.name, sequence.owner).await?;
+        // What is not said here stays as others have left it.
+        let txn = self.transaction()?;
+        let sequence = &*dict::lock_sequence(&self.ctx, &txn, sequence).await?;
         let kind = named_kind(spec)?.unwrap_or(sequence.kind);
         let ((low, high), (new_low, new_high)) = (bounds(sequence.kind)?, bounds(kind)?);
         // A bound that was the old type's becomes the new one's.
@@ -126,7 +129,6 @@ impl Session {
         };
         let new = sequence_def(&sequence.schema, &sequence.name, sequence.owner, &whole, kind)?;
         let restart = spec.restart.map(|value| value.unwrap_or(new.start));
-        let txn = self.transaction()?;
         Ok(dict::alter_sequence(&self.ctx, &txn, sequence, new, restart).await?)
     }
 
