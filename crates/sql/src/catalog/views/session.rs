@@ -37,7 +37,8 @@ const WAIT: &[Column] = columns! {
     p1raw: Text, "`p1` in hexadecimal.";
     p2raw: Text, "`p2` in hexadecimal.";
     p3raw: Text, "`p3` in hexadecimal.";
-    state: Text, "`WAITING`, or `WAITED KNOWN TIME` if it works.";
+    state: Text, "`WAITING`; if it works, `WAITED SHORT TIME` where the last wait took less than a \
+        hundredth of a second, else `WAITED KNOWN TIME`.";
     wait_time_micro: Int8, "Microseconds that this wait lasts, or the last one took.";
     time_remaining_micro: Int8, "Microseconds until `statement_timeout` or `lock_timeout` ends this \
         wait; -1: neither does; NULL: it does not wait.";
@@ -196,8 +197,15 @@ fn raw(p: u64) -> Value {
     text(format!("{p:016X}"))
 }
 
-fn state(waiting: bool) -> Value {
-    text(if waiting { "WAITING" } else { "WAITED KNOWN TIME" })
+/// The unit of `wait_time`, µs.
+const HUNDREDTH_US: u64 = 10_000;
+
+fn state(waiting: bool, wait_us: u64) -> Value {
+    text(match (waiting, wait_us < HUNDREDTH_US) {
+        (true, _) => "WAITING",
+        (false, true) => "WAITED SHORT TIME",
+        (false, false) => "WAITED KNOWN TIME",
+    })
 }
 
 fn opt(word: &str) -> Value {
@@ -421,7 +429,7 @@ fn wait(instance: &Instance, s: &SessionRow) -> [Value; 17] {
     let w = &s.wait;
     let lock_us = s.running.lock_since.map(|at| instance.core.env.now().since(at));
     let wait_us = lock_us.filter(|_| w.waiting).unwrap_or(w.wait_us + w.since_last_us);
-    let last_cs = i64::try_from(w.wait_us / 10_000).unwrap_or(i64::MAX);
+    let last_cs = i64::try_from(w.wait_us / HUNDREDTH_US).unwrap_or(i64::MAX);
     let [p1, p2, p3] = w.event.map_or([""; 3], |event| event.p_labels());
     let class = w.event.map(|event| event.class());
     [
@@ -436,7 +444,7 @@ fn wait(instance: &Instance, s: &SessionRow) -> [Value; 17] {
         raw(w.p[0]),
         raw(w.p[1]),
         raw(w.p[2]),
-        state(w.waiting),
+        state(w.waiting, w.wait_us),
         int(w.wait_us),
         time_remaining(instance, s),
         int(w.since_last_us),
