@@ -5,6 +5,7 @@
 
 use std::any::TypeId;
 
+use crate::parse::REVERSE;
 use datafusion::sql::sqlparser::ast::{BinaryOperator, ColumnOption, Expr, UnaryOperator};
 use datafusion::sql::sqlparser::dialect::{Dialect, PostgreSqlDialect, Precedence};
 use datafusion::sql::sqlparser::keywords::Keyword;
@@ -178,10 +179,13 @@ impl Dialect for OwnDialect {
         &self,
         parser: &mut Parser<'_>,
     ) -> Result<Option<Result<Option<ColumnOption>, ParserError>>, ParserError> {
-        if !parser.parse_keyword(Keyword::USING) {
+        let method = parser.peek_nth_token(1).token;
+        let turned =
+            matches!(&method, Token::Word(word) if word.value.eq_ignore_ascii_case(REVERSE));
+        if !turned || !parser.parse_keyword(Keyword::USING) {
             return Ok(None);
         }
-        let method = parser.next_token().token;
+        parser.advance_token();
         Ok(Some(Ok(Some(ColumnOption::DialectSpecific(vec![method])))))
     }
 

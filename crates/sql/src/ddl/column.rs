@@ -63,7 +63,9 @@ pub(super) fn declare_column(
                 };
                 let index = constraints.indexes.last_mut().filter(|index| index.columns == [at]);
                 match index {
-                    Some(index) if method.value.eq_ignore_ascii_case(REVERSE) => {
+                    Some(index)
+                        if method.value.eq_ignore_ascii_case(REVERSE) && constraint.is_none() =>
+                    {
                         index.kind = IndexKind::Reverse;
                     }
                     _ => return Err(PgError::syntax("syntax error at or near \"USING\"")),

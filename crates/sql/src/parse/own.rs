@@ -182,9 +182,12 @@ fn parse_alter_relation(words: &mut Words<'_>) -> Result<Option<Own>> {
         }
     } else if kind == "INDEX" && STORED_ALONE.iter().any(|word| words.is(word)) {
         let text = words.rest_ahead().to_uppercase();
-        let compiled = words.take("compile");
-        if super::system::storage_clauses(words)?.is_some() || compiled && !words.at_end() {
-            return Err(words.near());
+        if words.take("compile") {
+            if !words.at_end() {
+                return Err(words.near());
+            }
+        } else if super::system::storage_clauses(words)?.is_some() {
+            return Err(PgError::syntax("REVERSE and NOREVERSE stand behind REBUILD"));
         }
         RelationAction::Stored(text)
     } else if kind == "SCHEMA" && schema.is_none() && !if_exists && words.take("rename") {

@@ -137,6 +137,9 @@ fn repository_call(
 ) -> Result<RepositoryCall> {
     let number = |at: usize| match &given[at] {
         Some(Given::Number(number)) => Ok(*number),
+        Some(Given::Text(text)) if text.trim().parse::<i64>().is_ok() => {
+            Ok(text.trim().parse().unwrap_or_default())
+        }
         _ => {
             let text = format!("argument \"{}\" of {name} must be a number", parameters[at]);
             Err(PgError::new("22023", text))
@@ -213,6 +216,7 @@ impl Call<'_> {
         match self.of(wanted) {
             None | Some(Given::Any) => Ok(None),
             Some(Given::Text(text)) => Ok(Some(text.clone())),
+            Some(Given::Number(number)) => Ok(Some(number.to_string())),
             Some(_) => Err(self.wrong(wanted)),
         }
     }

@@ -161,6 +161,10 @@ pub(super) fn storage_clauses(words: &mut Words<'_>) -> Result<Option<bool>> {
         } else if words.take("parallel") || words.take("compress") {
             if words.at_number() {
                 words.number()?;
+            } else if words.open() {
+                while !words.close() {
+                    words.skip()?;
+                }
             }
         } else if words.take("compute") {
             words.expect(&["statistics"])?;

@@ -16,7 +16,7 @@ use crate::session::{Fetched, Portal, PortalState};
 use crate::{PgError, Result};
 use datafusion::sql::sqlparser::ast::Statement as Ast;
 use kernel::row::{ColType, TypeKind, Value};
-use observe::Stat;
+use observe::{CallMark, Stat};
 use query::cast::{CastMode, cast};
 use query::scalar::EvalContext;
 use query::types::{PgType, col_type_of_oid};
@@ -114,16 +114,24 @@ impl Machine<'_> {
         types: &[u32],
         counted: Counted,
     ) -> Result<Arc<Prepared>> {
-        match parse_single(text) {
-            Ok(statement) => self.prepare_read(statement, types, counted).await,
-            Err(error) => {
-                let ctx = &self.session.ctx;
-                if ctx.traced() && counted != Counted::UnlessExpression {
-                    let mark = ctx.trace_mark();
-                    self.session.tell_of_failed_parse(text, &mark, false, error.code);
-                }
-                Err(error)
-            }
+        let begun = self.parse_begun(counted);
+        let (read, done) = match parse_single(text) {
+            Ok(statement) => (true, self.prepare_read(statement, types, counted).await),
+            Err(error) => (false, Err(error)),
+        };
+        done.inspect_err(|error| self.parse_failed(begun, text, read, error))
+    }
+
+    /// A statement is about to be prepared; `None`: it is not traced, as expressions are not.
+    fn parse_begun(&self, counted: Counted) -> Option<CallMark> {
+        let ctx = &self.session.ctx;
+        (ctx.traced() && counted != Counted::UnlessExpression).then(|| ctx.trace_mark())
+    }
+
+    /// It could not be, and is not tried in another way.
+    fn parse_failed(&self, begun: Option<CallMark>, text: &str, read: bool, error: &PgError) {
+        if let Some(mark) = begun {
+            self.session.tell_of_failed_parse(text, &mark, read, error.code);
         }
     }
 
@@ -161,13 +169,7 @@ impl Machine<'_> {
         if matches!(&statement.parsed, Parsed::Sql(ast) if matches!(**ast, Ast::Copy { .. })) {
             return Err(PgError::unsupported("COPY in a block"));
         }
-        let traced = self.session.ctx.traced() && counted != Counted::UnlessExpression;
-        let begun = traced.then(|| (self.session.ctx.trace_mark(), statement.text.clone()));
-        let done = self.session.prepare_within(statement, types, counted).await;
-        if let (Some((mark, text)), Err(error)) = (&begun, &done) {
-            self.session.tell_of_failed_parse(text, mark, true, error.code);
-        }
-        done
+        self.session.prepare_within(statement, types, counted).await
     }
 
     /// A statement of the block, its plan made anew only if types or definitions have changed.
@@ -267,12 +269,17 @@ impl Machine<'_> {
         let dates = |given: &mut dyn Iterator<Item = usize>| -> Vec<usize> {
             given.enumerate().filter(|(_, value)| is_date(*value)).map(|(at, _)| at + 1).collect()
         };
+        let begun = self.parse_begun(counted);
         let (prepared, given) = loop {
             if columns.is_empty() && single {
-                let statement = read.take().map_or_else(|| parse_single(&text), Ok)?;
+                let statement = read.take().map_or_else(|| parse_single(&text), Ok);
+                let statement =
+                    statement.inspect_err(|error| self.parse_failed(begun, &text, false, error))?;
                 let dates = dates(&mut (0..types.len()));
                 let oids: Vec<u32> = (0..types.len()).map(oid_of).collect();
-                break (self.prepare_own(statement, &oids, &dates, counted).await?, None);
+                let done = self.prepare_own(statement, &oids, &dates, counted).await;
+                let done = done.inspect_err(|error| self.parse_failed(begun, &text, true, error));
+                break (done?, None);
             }
             let Written { text: own, given } = written(&text, sql, &columns, counts)?;
             let taken: Vec<u32> = given.iter().copied().map(oid_of).collect();
@@ -281,7 +288,10 @@ impl Machine<'_> {
                 Ok(prepared) => break (prepared, Some(given)),
                 Err(error) => match without_failed(&error, &text, sql, &columns) {
                     Some(rest) => columns = rest,
-                    None => return Err(error),
+                    None => {
+                        self.parse_failed(begun, &own, true, &error);
+                        return Err(error);
+                    }
                 },
             }
         };

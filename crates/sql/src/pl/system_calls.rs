@@ -31,13 +31,20 @@ pub(super) fn is_system_call(package: &str, name: &str) -> bool {
     procedure(&format!("{package}.{name}")).is_some()
 }
 
-/// A value as a statement has it.
-fn literal(ty: ColType, text: Option<&str>) -> String {
+/// Parameters that are whole numbers.
+const NUMBERS: [&str; 5] = ["session_id", "serial_num", "inst_id", "low_snap_id", "high_snap_id"];
+
+/// The value of a parameter as a statement has it.
+fn literal(parameter: &str, ty: ColType, text: Option<&str>) -> String {
     let Some(text) = text else { return "null".to_owned() };
-    let is_text = matches!(ty.kind, TypeKind::Text | TypeKind::Varchar | TypeKind::Char);
+    // `24/2` has digits behind the point.
+    let whole = |text: &str| match text.split_once('.') {
+        Some((whole, rest)) if rest.bytes().all(|digit| digit == b'0') => whole.to_owned(),
+        _ => text.to_owned(),
+    };
     match ty.kind {
         TypeKind::Bool => if matches!(text, "t" | "true") { "true" } else { "false" }.to_owned(),
-        _ if !is_text && text.parse::<i64>().is_ok() => text.to_owned(),
+        _ if NUMBERS.contains(&parameter) && whole(text).parse::<i64>().is_ok() => whole(text),
         _ => format!("'{}'", text.replace('\'', "''")),
     }
 }
@@ -112,8 +119,8 @@ impl Machine<'_> {
                     let (value, ty) = self.eval(sql).await?;
                     let text = self.converted(&value, ColType::new(TypeKind::Text))?;
                     match &text {
-                        Value::Text(text) => literal(ty, Some(text)),
-                        _ => literal(ty, None),
+                        Value::Text(text) => literal(parameter, ty, Some(text)),
+                        _ => literal(parameter, ty, None),
                     }
                 }
             };
@@ -131,11 +138,14 @@ mod tests {
 
     #[test]
     fn values_stand_in_a_statement_as_what_they_are() {
-        let of = |kind, text| literal(ColType::new(kind), text);
+        let of = |kind, text| literal("client_id", ColType::new(kind), text);
         assert_eq!(of(TypeKind::Bool, Some("true")), "true");
         assert_eq!(of(TypeKind::Bool, Some("f")), "false");
-        assert_eq!(of(TypeKind::Numeric, Some("12")), "12");
-        assert_eq!(of(TypeKind::Text, Some("12")), "'12'");
+        assert_eq!(of(TypeKind::Numeric, Some("12")), "'12'");
+        let number = |kind, text| literal("session_id", ColType::new(kind), Some(text));
+        assert_eq!(number(TypeKind::Numeric, "12.0000"), "12");
+        assert_eq!(number(TypeKind::Numeric, "12.5"), "'12.5'");
+        assert_eq!(number(TypeKind::Text, "12"), "12");
         assert_eq!(of(TypeKind::Text, Some("it's")), "'it''s'");
         assert_eq!(of(TypeKind::Text, Some("x'); drop table t; --")), "'x''); drop table t; --'");
         assert_eq!(of(TypeKind::Text, None), "null");

@@ -50,7 +50,10 @@ impl Session {
             return Ok(None);
         }
         let statement = prepared.statement.clone();
-        let plan = match self.plan_for_one(&statement, declared, counted).await {
+        let planning = self.ctx.trace_planning();
+        let plan = self.plan_for_one(&statement, declared, counted).await;
+        drop(planning);
+        let plan = match plan {
             Ok(plan) => plan,
             // Of a table that has come before the one that was meant: what its columns are called
             // is to be looked at.
