@@ -1,6 +1,7 @@
 //! Sequences over instances: who gets which values, what the dictionary knows of it, and what a
 //! crash makes of it.
 
+use crate::clients::{connect, strings};
 use crate::db::{Db, wait_until};
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -179,4 +180,28 @@ fn altering_an_ordered_sequence_loses_no_values() {
     assert_eq!([1, 2].map(|k| db.sql(k, next)), ["3", "4"]);
     db.sql(2, "alter sequence back noorder");
     assert_eq!(db.sql(2, next), "5");
+}
+
+/// ALTER SEQUENCE that has waited for another one goes by what that has left.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_another_alter_has_changed_meanwhile_stays() {
+    let db = Db::init_with(2, "256M", &[]);
+    db.start_all();
+    db.sql(1, "create sequence rules");
+    let (first, second) = (connect(&db, 1).await, connect(&db, 2).await);
+    let sid = strings(&second, "select pg_backend_pid()").await.remove(0);
+    first.batch_execute("begin; alter sequence rules increment by 5").await.unwrap();
+    let waiting = tokio::spawn(async move {
+        second.batch_execute("alter sequence rules cache 50").await.expect("it has waited");
+    });
+    let waits = format!(
+        "select count(*) from gv$session where sid = {sid} and state = 'WAITING' and \
+         wait_class <> 'Idle' and seconds_in_wait > 0"
+    );
+    wait_until("the other one waits", || db.sql(1, &waits) == "1");
+    first.batch_execute("commit").await.unwrap();
+    waiting.await.unwrap();
+    let rules = "select concat_ws(' ', increment_by, cache_size) from pg_sequences where \
+                 sequencename = 'rules'";
+    assert_eq!(strings(&first, rules).await, ["5 50"]);
 }

@@ -48,8 +48,8 @@ fn what_does_not_fit_into_memory_goes_through_temporary_files() {
         // By keys that are all of the rows: bytes of them that compare stand beside them.
         (
             "select count(*), sum(v) from (select v, lag(v) over (order by v, w, x) as before \
-             from (select g % 1000 as v, g as w, g % 7 as x from generate_series(1, 1500000) g) n) s \
-             where before <= v",
+             from (select g % 1000 as v, g as w, g % 7 as x from generate_series(1, 1500000) g) n) \
+             s where before <= v",
             "1499999|749250000",
         ),
         // Groups.

@@ -174,7 +174,10 @@ fn verdict(interval: &Interval, beside: &Beside) -> Verdict {
     remarks.extend(host::remark(&case));
     remarks.extend(interval.left_out.iter().map(|(_, why)| format!("Left out: {why}.")));
     let quiet = "Nothing limits the cluster: its clients hardly ask for anything.";
-    let found = match active < ACTIVE_MIN {
+    // Snapshots ask for something, and nobody else may.
+    let own = statements::of_own(&case, |statement| statement.elapsed_us);
+    let asked = (db_time_us - own).max(0.0) / 1e6 / elapsed_s;
+    let found = match asked < ACTIVE_MIN {
         true => Err(quiet.to_owned()),
         false => Ok(findings(&case)),
     };

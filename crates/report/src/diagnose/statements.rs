@@ -31,6 +31,13 @@ fn is_own(case: &Case<'_>, statement: &Statement) -> bool {
     })
 }
 
+/// What the database's own calls have of something: snapshots are calls too. What a call has, its
+/// statements have as well.
+pub(super) fn of_own(case: &Case<'_>, of: fn(&Statement) -> f64) -> f64 {
+    let own = statements(&case.all).into_iter().filter(|statement| is_own(case, statement));
+    own.map(|statement| of(&statement)).fold(0.0, f64::max)
+}
+
 /// The clients' statements that have most of something, as evidence.
 pub(super) fn users(case: &Case<'_>, of: fn(&Statement) -> f64) -> Vec<String> {
     let mut all = statements(&case.all);
@@ -105,9 +112,8 @@ fn planned_anew(hard: Option<f64>, all: Option<f64>, executions: Option<f64>) ->
 /// Statements that compute.
 pub(super) fn processor(case: &Case<'_>) -> Vec<Finding> {
     let Some(cpu) = case.all.cpu_us() else { return Vec::new() };
-    // Snapshots are calls too: nobody computes less for what is said of them.
-    let own = statements(&case.all).into_iter().filter(|statement| is_own(case, statement));
-    let own = own.map(|statement| statement.cpu_us).fold(0.0, f64::max);
+    // Nobody computes less for what is said of snapshots.
+    let own = of_own(case, |statement| statement.cpu_us);
     if case.share(cpu) < CPU_PART_MIN || case.share(cpu - own) < CPU_PART_MIN {
         return Vec::new();
     }

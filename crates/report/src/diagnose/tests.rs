@@ -477,4 +477,12 @@ fn a_quiet_system_is_called_quiet() {
     let events = "1 | SQL*Net message to client | Network | 100 | 90000000 | 100 | 90000000";
     let text = diagnose(&interval(&[(EVENTS, events)]), &Beside::default());
     assert!(text.contains("Nothing stands out"), "{text}");
+    // Snapshots are no clients.
+    let events = "1 | reliable message | Other | 100 | 90000000 | 100 | 90000000";
+    let snapshots = "1 | own | 0 | 1 | 89000000 | 100 | 900 | 1 | 0 | 0";
+    let mut interval = interval(&[(EVENTS, events), ("wrh$_sqlstat", snapshots)]);
+    let own = "call dbms_workload_repository.create_snapshot()".to_owned();
+    interval.texts.insert("own".to_owned(), own);
+    let text = diagnose(&interval, &Beside::default());
+    assert!(text.contains("Nothing limits the cluster: its clients hardly ask"), "{text}");
 }
