@@ -146,9 +146,6 @@ impl Session {
             true => self.new_temp_name(&create.name).await?,
             false => self.new_name(&create.name).await?,
         };
-        if create.columns.iter().any(|column| column.options.is_some()) {
-            return Err(PgError::syntax("a column of a view has a name alone"));
-        }
         let names: Vec<String> = create.columns.iter().map(|c| ident_name(&c.name)).collect();
         let txn = self.transaction()?;
         // What its owner may read is asked when it is read.
