@@ -366,6 +366,9 @@ mod tests {
         let client = "exec dbms_monitor.client_id_trace_enable('c', binds => true)";
         let of_client = TracedSessions::Client("c".to_owned());
         assert_eq!(call(client), of(true, of_client, true, true, None));
+        // A number where a text is wanted is its digits.
+        let number = call("exec dbms_monitor.client_id_trace_enable(4711)");
+        assert_eq!(number, of(true, TracedSessions::Client("4711".to_owned()), true, false, None));
         let all = "exec dbms_monitor.database_trace_disable";
         assert_eq!(call(all), of(false, TracedSessions::All, true, false, None));
         let plans = "exec dbms_monitor.client_id_trace_enable('c', plan_stat => ";
@@ -373,7 +376,7 @@ mod tests {
         assert_eq!(call(&format!("{plans}'never')")), Err("0A000"));
         for bad in [
             "exec dbms_monitor.serv_mod_act_trace_enable()",
-            "exec dbms_monitor.serv_mod_act_trace_enable(1)",
+            "exec dbms_monitor.serv_mod_act_trace_enable(true)",
             "exec dbms_monitor.serv_mod_act_trace_enable('s', action_name => 'a')",
             "exec dbms_monitor.client_id_trace_enable(null)",
         ] {
