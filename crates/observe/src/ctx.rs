@@ -74,7 +74,7 @@ impl Ctx {
     }
 
     /// Like [`Ctx::wait`], for work that is one wait as a whole wherever it has to wait: waits
-    /// inside it are shown and traced as this one. Work that never waits is not counted.
+    /// inside it are shown, traced and counted as this one. Work that never waits is not counted.
     pub async fn wait_over<T>(
         &self,
         event: WaitEvent,
@@ -172,6 +172,9 @@ impl Ctx {
 
     /// As [`Ctx::record_wait`], with the event's parameters.
     pub fn record_wait_at(&self, event: WaitEvent, p: [u64; 3], us: u64) {
+        if self.session.is_covered() {
+            return;
+        }
         self.session.totals.add_wait(event, us, false);
         self.session.totals.add_waited(event, us);
         if self.traced() {

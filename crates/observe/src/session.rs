@@ -552,11 +552,16 @@ impl SessionState {
         self.current.covered.swap(covered, Ordering::Relaxed)
     }
 
+    /// Whether what waits now is part of one wait as a whole.
+    pub(crate) fn is_covered(&self) -> bool {
+        self.current.covered.load(Ordering::Relaxed)
+    }
+
     /// Shows a wait unless another is being shown; returns its token, 0 if it is not shown.
     pub(crate) fn show(&self, event: WaitEvent, p: [u64; 3], since: Micros) -> u32 {
         let c = &self.current;
         // Workers of a session wait as the session: whoever comes first is shown.
-        if c.covered.load(Ordering::Relaxed) || c.waiting.swap(true, Ordering::Acquire) {
+        if c.waiting.swap(true, Ordering::Acquire) {
             return 0;
         }
         let seq = c.seq.load(Ordering::Relaxed).wrapping_add(1).max(1);

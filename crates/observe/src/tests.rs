@@ -374,6 +374,7 @@ fn a_wait_over_others_is_shown_in_their_place() {
     let ctx = observer.ctx(SessionKind::User, "psql");
     let inner = async {
         ctx.wait(WaitEvent::DbFileSequentialRead, [1, 2, 1], at(&clock, 10, ())).await;
+        ctx.record_wait(WaitEvent::DbFileScatteredRead, 7);
         ctx.wait(WaitEvent::LogFileSync, [0; 3], at(&clock, 30, ())).await;
     };
     let mut outer = pin!(ctx.wait_over(WaitEvent::RowCacheLock, [13, 0, 5], inner));
@@ -386,6 +387,12 @@ fn a_wait_over_others_is_shown_in_their_place() {
     assert!(poll(outer.as_mut()).is_ready());
     assert!(!ctx.session.wait_view(ctx.env.now()).waiting);
     assert_eq!(ctx.session.totals().event(WaitEvent::RowCacheLock).time_us, 30);
+    // Each microsecond is counted once.
+    for inside in
+        [WaitEvent::DbFileSequentialRead, WaitEvent::DbFileScatteredRead, WaitEvent::LogFileSync]
+    {
+        assert_eq!(ctx.session.totals().event(inside), crate::EventTotals::default(), "{inside}");
+    }
     // Work that never waits is no wait, and those behind it are shown again.
     let mut ready = pin!(ctx.wait_over(WaitEvent::RowCacheLock, [13, 0, 5], async {}));
     assert!(poll(ready.as_mut()).is_ready());

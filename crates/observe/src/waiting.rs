@@ -33,13 +33,17 @@ pub(crate) struct WaitGuard<'a> {
 
 impl<'a> WaitGuard<'a> {
     /// The future is pending: begins the wait, or goes on with it. A wait that could not be shown
-    /// because one inside it was is shown as soon as that has ended.
+    /// because one inside it was is shown as soon as that has ended. What is part of another wait
+    /// ([`Ctx::wait_over`]) is none of its own: the same time would be counted twice.
     pub(crate) fn pending(
         guard: &mut Option<WaitGuard<'a>>,
         ctx: &'a Ctx,
         event: WaitEvent,
         p: [u64; 3],
     ) {
+        if guard.is_none() && ctx.session.is_covered() {
+            return;
+        }
         let guard = guard.get_or_insert_with(|| {
             let since = ctx.env.now();
             let (until, served_by) = (None, None);
