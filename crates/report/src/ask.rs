@@ -103,10 +103,16 @@ pub fn beside_statements((begin, end): (i64, i64)) -> Vec<String> {
          (select max(end_interval_time) from pg_awr.wrm$_snapshot where snap_id = {end}) \
          group by 1, 2 order by 3 desc limit 5"
     );
-    vec![SEQUENCES.to_owned(), blockers]
+    let full_reads = format!(
+        "select sql_id, max(case when operation = 'TABLE ACCESS' and options = 'FULL' \
+         then object_name end) from pg_awr.wrh$_sql_plan where sql_id in \
+         (select sql_id from pg_awr.wrh$_sqlstat where snap_id = {end}) group by sql_id"
+    );
+    vec![SEQUENCES.to_owned(), blockers, full_reads]
 }
 
-/// What snapshots do not hold: sequences as they are now, and who held row locks.
+/// What the tables of snapshots do not hold: sequences as they are now, who held row locks, and what
+/// plans read whole.
 #[must_use]
 pub fn beside(answers: &[Fetched]) -> Beside {
     let rows = |at: usize| answers.get(at).map_or(&[][..], |answer| &answer.rows);
@@ -122,6 +128,10 @@ pub fn beside(answers: &[Fetched]) -> Beside {
     Beside {
         sequences: rows(0).iter().filter_map(sequence).collect(),
         blockers: rows(1).iter().filter_map(blocker).collect(),
+        full_reads: rows(2)
+            .iter()
+            .filter_map(|row| Some((row[0].clone()?, row[1].clone())))
+            .collect(),
     }
 }
 
@@ -218,6 +228,6 @@ mod tests {
         assert_eq!(told.blockers, [(2, 200_001, 8)]);
         let sequence = Sequence { name: "public.s".to_owned(), cache: 20, ordered: true };
         assert_eq!(told.sequences, [sequence]);
-        assert_eq!(beside_statements((1, 2)).len(), 2);
+        assert_eq!(beside_statements((1, 2)).len(), 3);
     }
 }

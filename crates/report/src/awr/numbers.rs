@@ -19,7 +19,7 @@ pub const TABLES: &[(&str, &[&str])] = &[
     ("wrh$_cr_block_server", &[]),
     ("wrh$_current_block_server", &[]),
     ("wrh$_ges_statistics", &["name"]),
-    ("wrh$_sqlstat", &["sql_id"]),
+    ("wrh$_sqlstat", &["sql_id", "force_matching_signature"]),
     (SEGMENTS, &["owner", "object_name", "object_type", "obj", "statistic_name"]),
     ("wrh$_rowcache_summary", &["parameter"]),
     ("wrh$_sequences", &["sequence_owner", "sequence_name"]),
@@ -419,6 +419,19 @@ impl Work {
         let Some(table) = self.table("wrh$_system_event") else { return 0.0 };
         let busy = table.rows.iter().filter(|row| !is_idle(row));
         busy.map(|row| table.added(row, "time_waited_micro_fg")).sum()
+    }
+
+    /// Clients' waits of a class, µs; `None`: not counted.
+    pub(crate) fn class_us(&self, class: &str) -> Option<f64> {
+        let table = self.table("wrh$_system_event")?;
+        let rows = table.rows.iter().filter(|row| row.keys.get(1).is_some_and(|of| of == class));
+        Some(rows.map(|row| table.added(row, "time_waited_micro_fg")).sum())
+    }
+
+    /// Time of planning, µs.
+    pub(crate) fn hard_parse_us(&self) -> f64 {
+        const NAME: &str = "hard parse elapsed time";
+        self.model_us(NAME).or_else(|| self.stat_us(NAME)).unwrap_or(0.0)
     }
 
     /// Time in which sequences took values from the dictionary, µs.

@@ -4,14 +4,22 @@ use super::numbers::{Interval, Row, Table, Work};
 use super::page::*;
 use std::collections::BTreeMap;
 
-/// How many statements a list holds, and how much of the total makes one worth listing.
+/// How many statements a list holds, how much of the total makes one worth listing, and how many
+/// are listed however little they have.
 const LISTED_MAX: usize = 65;
 const LISTED_PERCENT: f64 = 1.0;
+const LISTED_MIN: usize = 10;
 
-/// One statement, all its plans together.
+/// One statement, all its plans together; or several, whose texts differ in constants only.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Statement {
     pub(crate) sql_id: String,
+    /// What it has in common with others; empty: nothing.
+    signature: String,
+    /// How many texts.
+    pub(crate) texts: usize,
+    /// Plans that were made.
+    pub(crate) loads: f64,
     pub(crate) executions: f64,
     pub(crate) elapsed_us: f64,
     pub(crate) cpu_us: f64,
@@ -31,13 +39,57 @@ pub(crate) fn statements(work: &Work) -> Vec<Statement> {
     for row in &table.rows {
         let one = all.entry(&row.keys[0]).or_default();
         one.sql_id.clone_from(&row.keys[0]);
+        if let Some(signature) = row.keys.get(1).filter(|signature| *signature != "0") {
+            one.signature.clone_from(signature);
+        }
+        one.texts = 1;
         add(one, table, row);
     }
     all.into_values().collect()
 }
 
+/// The statements of an interval, those together whose texts differ in constants only: under the id
+/// of the one that took the longest.
+pub(crate) fn families(work: &Work) -> Vec<Statement> {
+    let mut all: BTreeMap<String, (f64, Statement)> = BTreeMap::new();
+    for statement in statements(work) {
+        // Of a text that nobody has run in the interval there is nothing to add.
+        if statement.executions <= 0.0 && statement.elapsed_us <= 0.0 && statement.loads <= 0.0 {
+            continue;
+        }
+        let alone = statement.signature.is_empty();
+        let key = if alone { &statement.sql_id } else { &statement.signature };
+        let (longest_us, family) = all.entry(key.clone()).or_default();
+        if family.texts == 0 || statement.elapsed_us > *longest_us {
+            *longest_us = statement.elapsed_us;
+            family.sql_id.clone_from(&statement.sql_id);
+        }
+        family.join(&statement);
+    }
+    all.into_values().map(|(_, family)| family).collect()
+}
+
+impl Statement {
+    fn join(&mut self, other: &Statement) {
+        self.signature.clone_from(&other.signature);
+        self.texts += other.texts;
+        self.loads += other.loads;
+        self.executions += other.executions;
+        self.elapsed_us += other.elapsed_us;
+        self.cpu_us += other.cpu_us;
+        self.gets += other.gets;
+        self.reads += other.reads;
+        self.rows += other.rows;
+        self.parses += other.parses;
+        self.cluster_us += other.cluster_us;
+        self.concurrency_us += other.concurrency_us;
+        self.application_us += other.application_us;
+    }
+}
+
 fn add(one: &mut Statement, table: &Table, row: &Row) {
     let of = |name: &str| table.added(row, name);
+    one.loads += of("loads");
     one.executions += of("executions");
     one.elapsed_us += of("elapsed_time");
     one.cpu_us += of("cpu_time");
@@ -56,6 +108,9 @@ struct Order {
     /// The column of the table without which there is no such list.
     column: &'static str,
     by: fn(&Statement) -> f64,
+    /// What all clients had of it, and what that is called; `None`: only the statements' sum is
+    /// known.
+    total: fn(&Work) -> Option<(f64, &'static str)>,
     columns: &'static [Col],
     cells: fn(&Statement, f64) -> Vec<String>,
 }
@@ -79,6 +134,7 @@ const ORDERS: [Order; 7] = [
         title: "SQL ordered by Elapsed Time",
         column: "elapsed_time",
         by: |s| s.elapsed_us,
+        total: |work| Some((work.db_time_us(), "DB time")),
         columns: &[
             figures("Elapsed\nTime (s)", 10),
             figures("Executions", 12),
@@ -98,6 +154,7 @@ const ORDERS: [Order; 7] = [
         title: "SQL ordered by CPU Time",
         column: "cpu_time",
         by: |s| s.cpu_us,
+        total: |work| Some((work.cpu_us()?, "DB CPU")),
         columns: &[
             figures("CPU\nTime (s)", 10),
             figures("Executions", 12),
@@ -117,6 +174,7 @@ const ORDERS: [Order; 7] = [
         title: "SQL ordered by Gets",
         column: "buffer_gets",
         by: |s| s.gets,
+        total: |work| Some((work.gets(), "session logical reads")),
         columns: &[
             figures("Buffer Gets", 14),
             figures("Executions", 12),
@@ -136,6 +194,7 @@ const ORDERS: [Order; 7] = [
         title: "SQL ordered by Reads",
         column: "disk_reads",
         by: |s| s.reads,
+        total: |work| Some((work.stat("physical reads")?, "physical reads")),
         columns: &[
             figures("Physical\nReads", 14),
             figures("Executions", 12),
@@ -155,6 +214,7 @@ const ORDERS: [Order; 7] = [
         title: "SQL ordered by Executions",
         column: "executions",
         by: |s| s.executions,
+        total: |work| Some((work.stat("execute count")?, "execute count")),
         columns: &[
             figures("Executions", 12),
             figures("Rows\nProcessed", 14),
@@ -178,6 +238,7 @@ const ORDERS: [Order; 7] = [
         title: "SQL ordered by Parse Calls",
         column: "parse_calls",
         by: |s| s.parses,
+        total: |work| Some((work.stat("parse count (total)")?, "parse count (total)")),
         columns: &[
             figures("Parse Calls", 14),
             figures("Executions", 12),
@@ -192,6 +253,7 @@ const ORDERS: [Order; 7] = [
         title: "SQL ordered by Cluster Wait Time",
         column: "cluster_wait_time",
         by: |s| s.cluster_us,
+        total: |work| Some((work.class_us("Cluster")?, "class Cluster")),
         columns: &[
             figures("Cluster\nWait (s)", 10),
             figures("CWT % of\nElapsd", 8),
@@ -217,27 +279,79 @@ pub(crate) fn sections(interval: &Interval, work: &Work) -> Vec<Section> {
     let Some(table) = work.table("wrh$_sqlstat") else { return Vec::new() };
     let all = statements(work);
     let lists = ORDERS.iter().filter(|order| table.has(order.column));
-    lists.filter_map(|order| list(interval, order, &all)).collect()
+    let mut sections: Vec<Section> =
+        lists.filter_map(|order| list(interval, work, order, &all)).collect();
+    sections.extend(alike(interval, work));
+    sections
 }
 
-fn list(interval: &Interval, order: &Order, all: &[Statement]) -> Option<Section> {
-    let total: f64 = all.iter().map(order.by).sum();
-    let mut shown: Vec<&Statement> = all
-        .iter()
-        .filter(|s| (order.by)(s) > 0.0 && 100.0 * (order.by)(s) >= LISTED_PERCENT * total)
-        .collect();
-    shown.sort_by(|a, b| (order.by)(b).total_cmp(&(order.by)(a)).then(a.sql_id.cmp(&b.sql_id)));
-    let captured: f64 = shown.iter().take(LISTED_MAX).map(|s| (order.by)(s)).sum();
+/// Those worth listing, the largest first.
+fn worth_listing(all: &[Statement], by: fn(&Statement) -> f64, total: f64) -> Vec<&Statement> {
+    let mut shown: Vec<&Statement> = all.iter().filter(|s| by(s) > 0.0).collect();
+    shown.sort_by(|a, b| by(b).total_cmp(&by(a)).then(a.sql_id.cmp(&b.sql_id)));
+    let large = shown.iter().take_while(|s| 100.0 * by(s) >= LISTED_PERCENT * total).count();
+    shown.truncate(large.clamp(LISTED_MIN, LISTED_MAX));
+    shown
+}
+
+fn list(interval: &Interval, work: &Work, order: &Order, all: &[Statement]) -> Option<Section> {
+    let known = (order.total)(work).filter(|(total, _)| *total > 0.0);
+    let (total, of) =
+        known.unwrap_or_else(|| (all.iter().map(order.by).sum(), "what these statements had"));
+    let shown = worth_listing(all, order.by, total);
+    let listed: f64 = shown.iter().map(|s| (order.by)(s)).sum();
     let mut grid = Grid::new(order.columns);
-    for statement in shown.into_iter().take(LISTED_MAX) {
+    for statement in shown {
         let below = interval.texts.get(&statement.sql_id).cloned();
         grid.rows.push(Line { cells: (order.cells)(statement, total), below });
     }
     Section::new(order.title)
         .note(format!(
-            "Statements with {LISTED_PERCENT} % of the total or more; those listed make up {} %.",
-            percent(captured, total)
+            "%Total is of {of}; those listed make up {} %. What a statement has is its block's \
+             or function's as well.",
+            percent(listed, total)
         ))
         .grid(grid)
         .unless_empty()
+}
+
+/// Statements with constants in their texts: each has little, all together may have much.
+fn alike(interval: &Interval, work: &Work) -> Option<Section> {
+    let mut all = families(work);
+    all.retain(|family| family.texts > 1);
+    let total = work.db_time_us();
+    let mut grid = Grid::new(&[
+        figures("Elapsed\nTime (s)", 10),
+        figures("Executions", 12),
+        figures("Texts", 8),
+        figures("%Total", 6),
+        figures("CPU\nTime (s)", 10),
+        figures("Buffer\nGets", 12),
+        words("SQL Id\nof one", 13),
+    ]);
+    for family in worth_listing(&all, |s| s.elapsed_us, total) {
+        let cells = vec![
+            seconds(family.elapsed_us),
+            count(family.executions),
+            count(to_f64(family.texts)),
+            percent(family.elapsed_us, total),
+            seconds(family.cpu_us),
+            count(family.gets),
+            family.sql_id.clone(),
+        ];
+        let below = interval.texts.get(&family.sql_id).cloned();
+        grid.rows.push(Line { cells, below });
+    }
+    Section::new("Statements that differ in constants only")
+        .note(
+            "Texts with one force_matching_signature, of those that the library cache still had \
+             at the end. %Total is of DB time.",
+        )
+        .grid(grid)
+        .unless_empty()
+}
+
+#[allow(clippy::cast_precision_loss)] // a count
+pub(crate) fn to_f64(n: usize) -> f64 {
+    n as f64
 }

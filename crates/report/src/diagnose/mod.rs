@@ -11,11 +11,13 @@ mod cluster;
 mod database;
 mod events;
 mod host;
+mod parses;
 mod sequences;
 mod statements;
 
 use crate::awr::page::{Section, number, percent, seconds};
 use crate::awr::{Interval, Work, html_page, wrapped};
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// A finding with a smaller part of the time is not told.
@@ -38,6 +40,8 @@ pub struct Beside {
     pub sequences: Vec<Sequence>,
     /// Sessions that others waited for at row locks: instance, session, samples.
     pub blockers: Vec<(i64, i64, i64)>,
+    /// Statements whose plans are known: a table that the plan reads whole, if it does that.
+    pub full_reads: BTreeMap<String, Option<String>>,
 }
 
 /// Something that limited the cluster.
@@ -74,9 +78,7 @@ impl Case<'_> {
 
     /// Time of clients' waits of a class on all instances, µs.
     pub(crate) fn class_us(&self, class: &str) -> f64 {
-        let Some(table) = self.all.table("wrh$_system_event") else { return 0.0 };
-        let rows = table.rows.iter().filter(|row| row.keys.get(1).is_some_and(|of| of == class));
-        rows.map(|row| table.added(row, "time_waited_micro_fg")).sum()
+        self.all.class_us(class).unwrap_or(0.0)
     }
 
     /// Time of clients' waits on all instances, without idle ones, µs.
@@ -108,7 +110,7 @@ pub(crate) fn ms_each(us: f64, count: f64) -> f64 {
 type Rule = fn(&Case<'_>) -> Vec<Finding>;
 
 /// The rules there are, by what each looks for.
-const RULES: [(&str, Rule); 20] = [
+const RULES: [(&str, Rule); 21] = [
     ("a slow log writer elsewhere", cluster::flush),
     ("LMS without processor", cluster::lms_queue),
     ("blocks that several want", cluster::master_queue),
@@ -126,6 +128,7 @@ const RULES: [(&str, Rule); 20] = [
     ("sequences", sequences::sequences),
     ("right-growing indexes", database::right_growing),
     ("missing indexes", statements::missing_index),
+    ("statements planned anew", parses::hard_parses),
     ("processor", statements::processor),
     ("no processor free", host::run_queue),
     ("other waits", events::others),

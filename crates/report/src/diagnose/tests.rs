@@ -25,7 +25,8 @@ fn interval(tables: &[(&str, &str)]) -> Interval {
             }
             "wrh$_sqlstat" => {
                 "sql_id | plan_hash_value | executions | elapsed_time | cpu_time | buffer_gets \
-                 | rows_processed | cluster_wait_time | application_wait_time"
+                 | rows_processed | cluster_wait_time | application_wait_time | loads \
+                 | force_matching_signature"
             }
             "wrh$_osstat" | "wrh$_sys_time_model" => "stat_name | value",
             "wrh$_sequences" => "sequence_owner | sequence_name | loads | load_time",
@@ -412,6 +413,60 @@ fn a_small_table_that_is_read_whole_each_time() {
     ] {
         assert!(found("missing indexes", &[(STATS, stats), (SQL, row)]).is_empty(), "{why}");
     }
+}
+
+/// A thousand texts with a constant each, of which the library cache has the last hundred.
+fn with_constants(texts: u32, gets: u32, rows: u32) -> String {
+    let row = |n: u32| {
+        format!("1 | c{n} | 1 | 10 | {} | 40000 | {gets} | {rows} | 0 | 0 | 1 | 77", 50_000 + n)
+    };
+    (0..texts).map(row).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn texts_that_differ_in_constants_are_one_statement() {
+    let stats = "1 | consistent gets | 130000 | 8 | count\n\
+                 1 | parse count (hard) | 105 | 8 | count";
+    let all = with_constants(100, 1_200, 10);
+    let known = [(STATS, stats), (SQL, &*all)];
+    let sentence = told(&found("missing indexes", &known));
+    let begin = "SQL c99 and 99 others that differ in constants only visits 120 blocks in each of";
+    assert!(sentence.starts_with(begin), "{sentence}");
+    assert!(sentence.contains("92.3 % of all blocks that were visited are its own"), "{sentence}");
+    // Nine of ten are no longer known.
+    let forgotten = "1 | consistent gets | 1300000 | 8 | count\n\
+                     1 | parse count (hard) | 1050 | 8 | count\n\
+                     1 | DB time | 90000000 | 1 | us";
+    let found_one = found("missing indexes", &[(STATS, forgotten), (SQL, &all)]);
+    let text = told(&found_one);
+    assert!(text.contains("100.0 % of the blocks that statements still known"), "{text}");
+    assert!((found_one[0].cost_us - 54_220_291.7).abs() < 1.0, "{found_one:?}");
+    // The plan is known: it reads a table whole, or none.
+    let plan = |table: Option<&str>| Beside {
+        full_reads: [("c99".to_owned(), table.map(str::to_owned))].into(),
+        ..Beside::default()
+    };
+    let named = found_beside("missing indexes", &known, &plan(Some("T")));
+    assert!(told(&named).contains("it reads table T whole"), "{named:?}");
+    assert!(named[0].remedy.starts_with("an index on the columns of its WHERE of T"), "{named:?}");
+    assert!(found_beside("missing indexes", &known, &plan(None)).is_empty());
+}
+
+#[test]
+fn plans_that_are_made_anew_have_a_cause() {
+    let name = "statements planned anew";
+    let stats = "1 | hard parse elapsed time | 8000000 | 1 | us\n\
+                 1 | parse count (hard) | 1000 | 8 | count\n\
+                 1 | execute count | 1000 | 8 | count";
+    let told = |sql: &str| told(&found(name, &[(STATS, stats), (SQL, sql)]));
+    let constants = told(&with_constants(100, 1_200, 10));
+    assert!(constants.starts_with("statements are planned anew for each constant"), "{constants}");
+    assert!(constants.contains("1,000 plans made, 8.00 ms each, 8.00 s together"), "{constants}");
+    assert!(constants.contains("SQL c99 and 99 others that differ in constants"), "{constants}");
+    let one = |loads: u32| format!("1 | q | 1 | 1000 | 9000000 | 1 | 1 | 1 | 0 | 0 | {loads} | 78");
+    assert!(told(&one(900)).starts_with("statements are planned anew again and again"));
+    assert!(told(&one(1)).starts_with("statements are planned, and few of the plans"));
+    assert!(found(name, &[(SQL, &one(900))]).is_empty(), "not counted");
 }
 
 #[test]
