@@ -8,6 +8,7 @@ mod ctx;
 mod cursors;
 mod enqueues;
 mod events;
+mod generation;
 mod held;
 mod history;
 mod latches;

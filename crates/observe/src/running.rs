@@ -8,12 +8,15 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 
 use env::Micros;
 
+use crate::generation::Generation;
 use crate::held::Held;
 use crate::statements::SqlId;
 
 /// The statement at hand, as others may read it at any time.
 #[derive(Default)]
 pub(crate) struct Running {
+    /// Of the cells that say which statement runs, and since when.
+    generation: Generation,
     /// [`SqlId::number`]; 0: none.
     sql: AtomicU64,
     /// One more than the number of its child; 0: not known.
@@ -137,31 +140,39 @@ impl Running {
             plan_hash: self.plan_hash.load(Relaxed),
             since_us: self.since_us.load(Relaxed),
         };
-        if outer.sql == 0 {
-            self.top.store(id.number(), Relaxed);
-            self.top_child.store(child, Relaxed);
-        }
-        self.sql.store(id.number(), Relaxed);
-        self.child.store(child, Relaxed);
-        self.exec.store(exec, Relaxed);
-        self.plan_hash.store(plan_hash, Relaxed);
-        self.since_us.store(now.0, Relaxed);
+        self.generation.write(|| {
+            if outer.sql == 0 {
+                self.top.store(id.number(), Relaxed);
+                self.top_child.store(child, Relaxed);
+            }
+            self.sql.store(id.number(), Relaxed);
+            self.child.store(child, Relaxed);
+            self.exec.store(exec, Relaxed);
+            self.plan_hash.store(plan_hash, Relaxed);
+            self.since_us.store(now.0, Relaxed);
+        });
         outer
     }
 
     /// It ends. What has been executed as the client's own is the one before from now on.
     pub fn leave(&self, id: SqlId, outer: Outer) {
-        if outer.sql == 0 {
-            self.previous.store(id.number(), Relaxed);
-            self.previous_child.store(self.child.load(Relaxed), Relaxed);
-            self.previous_exec.store(self.exec.load(Relaxed), Relaxed);
-            self.previous_since_us.store(self.since_us.load(Relaxed), Relaxed);
-        }
-        self.put_back(outer);
+        self.generation.write(|| {
+            if outer.sql == 0 {
+                self.previous.store(id.number(), Relaxed);
+                self.previous_child.store(self.child.load(Relaxed), Relaxed);
+                self.previous_exec.store(self.exec.load(Relaxed), Relaxed);
+                self.previous_since_us.store(self.since_us.load(Relaxed), Relaxed);
+            }
+            self.restore(outer);
+        });
     }
 
     /// It ends without having been executed.
     pub fn put_back(&self, outer: Outer) {
+        self.generation.write(|| self.restore(outer));
+    }
+
+    fn restore(&self, outer: Outer) {
         self.sql.store(outer.sql, Relaxed);
         self.child.store(outer.child, Relaxed);
         self.exec.store(outer.exec, Relaxed);
@@ -217,8 +228,10 @@ impl Running {
 
     /// Nothing runs, however what ran before has ended.
     pub fn clear(&self) {
-        self.sql.store(0, Relaxed);
-        self.top.store(0, Relaxed);
+        self.generation.write(|| {
+            self.sql.store(0, Relaxed);
+            self.top.store(0, Relaxed);
+        });
         self.parsing.store(false, Relaxed);
         self.leave_code(0);
     }
@@ -281,6 +294,10 @@ impl Running {
     }
 
     pub fn view(&self) -> RunningView {
+        self.generation.consistent(|| self.view_once())
+    }
+
+    fn view_once(&self) -> RunningView {
         let id = |cell: &AtomicU64| SqlId::from_number(cell.load(Relaxed));
         let child = |cell: &AtomicU32| cell.load(Relaxed).checked_sub(1);
         let exec = |cell: &AtomicU64| Some(cell.load(Relaxed)).filter(|number| *number > 0);

@@ -4,7 +4,7 @@
 //! and the parameters of one and the same wait. Only the session's own task begins and ends waits.
 //! What it must never do: allocate or lock on the path of a wait.
 
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use env::{Env, Micros};
@@ -14,6 +14,7 @@ use crate::call_time::{CallTime, TIME_PARTS, TimePart, Times};
 use crate::cancel::CancelFlag;
 use crate::cursors::OpenCursors;
 use crate::events::WaitEvent;
+use crate::generation::Generation;
 use crate::observer::Observer;
 use crate::past::{Ended, PastWait, PastWaits, WaitView};
 use crate::running::{Running, RunningView, WaitedFor};
@@ -139,7 +140,7 @@ pub(crate) struct EndedWait {
 #[derive(Default)]
 struct Current {
     /// Odd while the fields change.
-    generation: AtomicU32,
+    generation: Generation,
     /// Number of the event, 0: none yet.
     event: AtomicU32,
     waiting: AtomicBool,
@@ -643,7 +644,7 @@ impl SessionState {
     #[must_use]
     pub fn past_waits(&self, now: Micros) -> Vec<PastWait> {
         let c = &self.current;
-        c.consistent(|| c.past.list(&c.read_once(now), now))
+        c.generation.consistent(|| c.past.list(&c.read_once(now), now))
     }
 
     /// A statistic of it, with what is not counted yet.
@@ -713,41 +714,13 @@ fn undo_at(place: u64) -> Option<(u16, u32, u16)> {
     (place > 0).then_some(((place >> 48) as u16, (place >> 16) as u32, place as u16))
 }
 
-/// How often a reader tries to see one consistent state before it takes what it has: the writer
-/// is never slowed by readers, so a reader must not wait for it for ever.
-const READ_ATTEMPTS: u32 = 100_000;
-
 impl Current {
     fn write(&self, change: impl FnOnce(&Current)) {
-        let generation = self.generation.load(Ordering::Relaxed);
-        self.generation.store(generation.wrapping_add(1) | 1, Ordering::Relaxed);
-        fence(Ordering::Release);
-        change(self);
-        self.generation.store((generation | 1).wrapping_add(1), Ordering::Release);
+        self.generation.write(|| change(self));
     }
 
     fn read(&self, now: Micros) -> WaitView {
-        self.consistent(|| self.read_once(now))
-    }
-
-    /// What is read between two changes.
-    fn consistent<T>(&self, read: impl Fn() -> T) -> T {
-        let mut attempt = 0;
-        loop {
-            let before = self.generation.load(Ordering::Acquire);
-            let view = read();
-            fence(Ordering::Acquire);
-            let same = self.generation.load(Ordering::Relaxed) == before;
-            attempt += 1;
-            if (same && before.is_multiple_of(2)) || attempt == READ_ATTEMPTS {
-                return view;
-            }
-            if attempt % 64 == 0 {
-                // The writer may have been preempted in the middle of a change.
-                std::thread::yield_now();
-            }
-            std::hint::spin_loop();
-        }
+        self.generation.consistent(|| self.read_once(now))
     }
 
     fn read_once(&self, now: Micros) -> WaitView {
