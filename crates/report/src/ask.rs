@@ -4,7 +4,7 @@
 //! What it promises: every statement is a fixed text but for numbers in it; whoever may not read a
 //! table is told so by the statement itself. What it must never do: know how a statement is run.
 
-use crate::awr::{Fetched, Input, Samples, SnapshotRow, TABLES};
+use crate::awr::{Absent, Fetched, Input, Samples, SnapshotRow, TABLES};
 use crate::diagnose::{Beside, Sequence};
 use std::collections::BTreeMap;
 
@@ -142,7 +142,8 @@ pub fn samples_statements(minutes: u32, instance: Option<u16>) -> Vec<String> {
     let range = format!(
         "select to_char(b, 'YYYY-MM-DD HH24:MI:SS'), to_char(now(), 'YYYY-MM-DD HH24:MI:SS'), \
          extract(epoch from now() - b)::bigint from (select greatest(now() - interval '{minutes} \
-         minutes', (select min(startup_time) from gv$instance)) as b) x"
+         minutes', (select min(startup_time) from gv$instance{})) as b) x",
+        instance.map_or(String::new(), |k| format!(" where inst_id = {k}"))
     );
     // Where views of the field are read `||` takes NULL for an empty text: whom nobody blocks is
     // asked for before.
@@ -159,20 +160,35 @@ pub fn samples_statements(minutes: u32, instance: Option<u16>) -> Vec<String> {
          group by 1, 2, 3, 4, 5, 6, 7, 8, 9, 10) \
          select a.*, c.relname as object from a left join pg_class c on c.oid = a.current_obj#"
     );
-    vec![range, rows, TEXTS.to_owned()]
+    // Samples are in the memory of their instance; one that is down is known of snapshots.
+    let of = instance.map_or(String::new(), |k| format!(" where k.no = {k}"));
+    let instances = format!(
+        "select k.no, to_char(i.startup_time, 'YYYY-MM-DD HH24:MI:SS'), \
+         case when i.startup_time > now() - interval '{minutes} minutes' then 1 end from \
+         (select inst_id as no from gv$instance union select instance_number \
+         from pg_awr.wrm$_snapshot where end_interval_time > now() - interval '1 day') k \
+         left join gv$instance i on i.inst_id = k.no{of} order by 1"
+    );
+    vec![range, rows, TEXTS.to_owned(), instances]
 }
 
 /// Samples to report on; `None`: this server keeps none.
 #[must_use]
 pub fn samples(database: &str, answers: Vec<Fetched>) -> Option<Samples> {
-    let [range, rows, texts]: [Fetched; 3] = answers.try_into().ok()?;
+    let [range, rows, texts, instances]: [Fetched; 4] = answers.try_into().ok()?;
     if rows.columns.is_empty() {
         return None;
     }
     let cell = |at: usize| range.rows.first().and_then(|row| row[at].clone()).unwrap_or_default();
     let moments = cell(2).parse().unwrap_or(1);
     let (database, texts) = (database.to_owned(), pairs(&texts));
-    Some(Samples { database, from: cell(0), to: cell(1), moments, rows, texts })
+    let absent = |row: &Vec<Option<String>>| match &row[..] {
+        [Some(no), None, _] => Some(Absent { instance: no.clone(), since: None }),
+        [Some(no), since, Some(_)] => Some(Absent { instance: no.clone(), since: since.clone() }),
+        _ => None,
+    };
+    let absent = instances.rows.iter().filter_map(absent).collect();
+    Some(Samples { database, from: cell(0), to: cell(1), moments, rows, texts, absent })
 }
 
 #[cfg(test)]
@@ -210,13 +226,19 @@ mod tests {
 
     #[test]
     fn a_server_without_samples_has_no_report_of_them() {
-        assert!(samples("db", vec![Fetched::default(); 3]).is_none());
+        assert!(samples("db", vec![Fetched::default(); 4]).is_none());
         let asked = samples_statements(5, Some(2));
         assert!(asked[1].contains("'5 minutes' and inst_id = 2"), "{}", asked[1]);
         assert!(asked[1].contains("case when blocking_session is not null then"), "{}", asked[1]);
-        let answers = vec![answer(&[&["f", "t", "300"]]), answer(&[]), Fetched::default()];
-        let told = samples("db", answers).unwrap();
+        let instances = answer(&[&["1", "t1", ""], &["2", "t2", "1"], &["3", "", ""]]);
+        let range = answer(&[&["f", "t", "300"]]);
+        let told = samples("db", vec![range, answer(&[]), Fetched::default(), instances]).unwrap();
         assert_eq!((told.from.as_str(), told.moments), ("f", 300));
+        let absent = |no: &str, since: Option<&str>| Absent {
+            instance: no.to_owned(),
+            since: since.map(str::to_owned),
+        };
+        assert_eq!(told.absent, [absent("2", Some("t2")), absent("3", None)]);
     }
 
     #[test]
@@ -224,7 +246,10 @@ mod tests {
         let asked = beside_statements((3, 4)).join(";");
         assert!(asked.contains("where event = 'enq: TX - row lock contention' and"), "{asked}");
         let sequences = answer(&[&["public.s", "20", "Y"], &["", "1", "N"]]);
-        let told = beside(&[sequences, answer(&[&["2", "200001", "8"]])]);
+        let plans = answer(&[&["a", "T"], &["b", ""]]);
+        let told = beside(&[sequences, answer(&[&["2", "200001", "8"]]), plans]);
+        let full = [("a".to_owned(), Some("T".to_owned())), ("b".to_owned(), None)];
+        assert_eq!(told.full_reads, full.into());
         assert_eq!(told.blockers, [(2, 200_001, 8)]);
         let sequence = Sequence { name: "public.s".to_owned(), cache: 20, ordered: true };
         assert_eq!(told.sequences, [sequence]);

@@ -95,6 +95,20 @@ pub fn command_name(number: u32) -> Option<&'static str> {
     COMMANDS.iter().find(|(of, _)| *of == number).map(|(_, name)| *name)
 }
 
+/// Whether it is a client's cursor: `declare name [binary] [insensitive] [no scroll] cursor for ..`.
+fn declares_cursor(text: &str) -> bool {
+    let rest = text.trim_start().get("declare".len()..).unwrap_or("").trim_start();
+    let rest = match rest.strip_prefix('"') {
+        Some(quoted) => quoted.split_once('"').map_or("", |(_, rest)| rest),
+        None => rest.trim_start_matches(|c: char| !c.is_whitespace()),
+    };
+    let words = rest.split_whitespace().map(str::to_ascii_lowercase);
+    let option = |word: &String| {
+        matches!(&**word, "binary" | "insensitive" | "asensitive" | "no" | "scroll")
+    };
+    words.skip_while(option).next().is_some_and(|word| word == "cursor")
+}
+
 /// The field's number of a command, by the words it begins with; 0 for those that it has none for.
 #[must_use]
 pub fn command(text: &str) -> u32 {
@@ -110,6 +124,8 @@ pub fn command(text: &str) -> u32 {
         "commit" | "end" => 44,
         "rollback" | "abort" => 45,
         "savepoint" => 46,
+        // As SQL has it, of a query; else a block's.
+        "declare" if declares_cursor(text) => 3,
         "do" | "call" | "exec" | "declare" => 47,
         // A block, and not the beginning of a transaction.
         "begin" if text.contains(';') => 47,

@@ -25,6 +25,15 @@ pub struct Samples {
     pub rows: Fetched,
     /// Texts of statements by their ids.
     pub texts: BTreeMap<String, String>,
+    pub absent: Vec<Absent>,
+}
+
+/// An instance of which samples are missing.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub struct Absent {
+    pub instance: String,
+    /// When it was started; `None`: it is down.
+    pub since: Option<String>,
 }
 
 struct One {
@@ -197,7 +206,21 @@ fn sections(samples: &Samples) -> Vec<Section> {
         ("Samples".to_owned(), count(total)),
         ("Average Active Sessions".to_owned(), number(active(samples, total), 2)),
     ];
-    let mut sections = vec![Section::new("ASH REPORT").pairs(facts)];
+    let mut head = Section::new("ASH REPORT").pairs(facts);
+    for Absent { instance, since } in &samples.absent {
+        // Nobody else has them.
+        head = head.note(match since {
+            Some(since) => format!(
+                "Instance {instance} was started at {since}: samples that it took before are gone; \
+                 one in ten may be in dba_hist_active_sess_history."
+            ),
+            None => format!(
+                "Instance {instance} is down: its samples are gone; one in ten may be in \
+                 dba_hist_active_sess_history."
+            ),
+        });
+    }
+    let mut sections = vec![head];
     if all.is_empty() {
         sections.push(Section::new("Quiet").note("No session was at work in a sample."));
     }

@@ -16,7 +16,7 @@ pub(crate) mod sql;
 mod text;
 mod waits;
 
-pub use ash::{Samples, ash_html, ash_text};
+pub use ash::{Absent, Samples, ash_html, ash_text};
 pub use numbers::{
     Fetched, Input, Interval, Problem, SnapshotRow, TABLES, check_pair, newest_pair,
 };

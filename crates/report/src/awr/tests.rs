@@ -408,6 +408,10 @@ fn samples_to_the_letter() {
         moments: 120,
         rows,
         texts: [("4kq0x0s1v2a3b".to_owned(), text)].into(),
+        absent: vec![
+            Absent { instance: "2".to_owned(), since: Some("2026-11-26 12:01:00".to_owned()) },
+            Absent { instance: "3".to_owned(), since: None },
+        ],
     };
     golden("ash.txt", &ash_text(&samples));
     let page = ash_html(&samples);

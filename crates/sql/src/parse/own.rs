@@ -336,7 +336,11 @@ fn parse_alter_session(mut words: Words<'_>) -> Result<Option<Own>> {
             _ => false,
         };
         let end = (1..rest.len()).find(|at| rest.get(*at..*at + 2).is_some_and(next));
-        all.push((name, words.value_until(words.at + end.unwrap_or(rest.len()))?));
+        let end = end.unwrap_or(rest.len());
+        // The word is no name of files; in quotes it is.
+        let none = name == "tracefile_identifier" && end == 1 && is_word(rest[0], "default");
+        let value = words.value_until(words.at + end)?;
+        all.push((name, if none { String::new() } else { value }));
     }
     words.finish(Own::AlterSessionSet(all))
 }
