@@ -5,7 +5,7 @@
 //! table is told so by the statement itself. What it must never do: know how a statement is run.
 
 use crate::awr::{Absent, Fetched, Input, Samples, SnapshotRow, TABLES};
-use crate::diagnose::{Beside, Sequence};
+use crate::diagnose::{Beside, Sequence, Waiter};
 use std::collections::BTreeMap;
 
 /// Takes a snapshot, and gives its number.
@@ -94,21 +94,30 @@ pub fn input(database: &str, snapshots: Vec<SnapshotRow>, answers: Vec<Fetched>)
 /// What [`beside`] is made of.
 #[must_use]
 pub fn beside_statements((begin, end): (i64, i64)) -> Vec<String> {
+    let between = format!(
+        "sample_time > \
+         (select min(end_interval_time) from pg_awr.wrm$_snapshot where snap_id = {begin}) \
+         and sample_time <= \
+         (select max(end_interval_time) from pg_awr.wrm$_snapshot where snap_id = {end})"
+    );
     let blockers = format!(
         "select blocking_inst_id, blocking_session, count(*) from gv$active_session_history \
          where event = 'enq: TX - row lock contention' and blocking_session is not null and \
-         sample_time > \
-         (select min(end_interval_time) from pg_awr.wrm$_snapshot where snap_id = {begin}) \
-         and sample_time <= \
-         (select max(end_interval_time) from pg_awr.wrm$_snapshot where snap_id = {end}) \
-         group by 1, 2 order by 3 desc limit 5"
+         {between} group by 1, 2 order by 3 desc limit 5"
+    );
+    let waiters = format!(
+        "select a.event, a.sql_id, c.relname, a.samples from \
+         (select event, sql_id, current_obj#, count(*) as samples from gv$active_session_history \
+         where session_state = 'WAITING' and session_type <> 'BACKGROUND' and \
+         wait_class <> 'Idle' and {between} group by 1, 2, 3) a \
+         left join pg_class c on c.oid = a.current_obj# order by 4 desc, 1, 2, 3 limit 200"
     );
     let full_reads = format!(
         "select sql_id, max(case when operation = 'TABLE ACCESS' and options = 'FULL' \
          then object_name end) from pg_awr.wrh$_sql_plan where sql_id in \
          (select sql_id from pg_awr.wrh$_sqlstat where snap_id = {end}) group by sql_id"
     );
-    vec![SEQUENCES.to_owned(), blockers, full_reads]
+    vec![SEQUENCES.to_owned(), blockers, full_reads, waiters]
 }
 
 /// What the tables of snapshots do not hold: sequences as they are now, who held row locks, and what
@@ -125,6 +134,14 @@ pub fn beside(answers: &[Fetched]) -> Beside {
     };
     let blocker =
         |row: &Vec<Option<String>>| Some((number(&row[0])?, number(&row[1])?, number(&row[2])?));
+    let waiter = |row: &Vec<Option<String>>| {
+        Some(Waiter {
+            event: row[0].clone()?,
+            sql_id: row[1].clone(),
+            object: row[2].clone(),
+            samples: number(&row[3])?,
+        })
+    };
     Beside {
         sequences: rows(0).iter().filter_map(sequence).collect(),
         blockers: rows(1).iter().filter_map(blocker).collect(),
@@ -132,6 +149,7 @@ pub fn beside(answers: &[Fetched]) -> Beside {
             .iter()
             .filter_map(|row| Some((row[0].clone()?, row[1].clone())))
             .collect(),
+        waiters: rows(3).iter().filter_map(waiter).collect(),
     }
 }
 
@@ -247,12 +265,20 @@ mod tests {
         assert!(asked.contains("where event = 'enq: TX - row lock contention' and"), "{asked}");
         let sequences = answer(&[&["public.s", "20", "Y"], &["", "1", "N"]]);
         let plans = answer(&[&["a", "T"], &["b", ""]]);
-        let told = beside(&[sequences, answer(&[&["2", "200001", "8"]]), plans]);
+        let waits = answer(&[&["enq: TM - contention", "a", "", "9"], &["", "b", "T", "3"]]);
+        let told = beside(&[sequences, answer(&[&["2", "200001", "8"]]), plans, waits]);
+        let waiter = Waiter {
+            event: "enq: TM - contention".to_owned(),
+            sql_id: Some("a".to_owned()),
+            object: None,
+            samples: 9,
+        };
+        assert_eq!(told.waiters, [waiter]);
         let full = [("a".to_owned(), Some("T".to_owned())), ("b".to_owned(), None)];
         assert_eq!(told.full_reads, full.into());
         assert_eq!(told.blockers, [(2, 200_001, 8)]);
         let sequence = Sequence { name: "public.s".to_owned(), cache: 20, ordered: true };
         assert_eq!(told.sequences, [sequence]);
-        assert_eq!(beside_statements((1, 2)).len(), 3);
+        assert_eq!(beside_statements((1, 2)).len(), 4);
     }
 }

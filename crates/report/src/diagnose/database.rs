@@ -1,7 +1,7 @@
 //! Rules about what a single instance has too: commits, locks, log space, reads, indexes.
 
 use super::sequences::most_loaded;
-use super::statements::users;
+use super::statements::{users, waiters};
 use super::{Case, Finding, event_of, ms_each};
 use crate::awr::Work;
 use crate::awr::page::{count, number, percent};
@@ -191,8 +191,13 @@ pub(super) fn segment_name(row: &crate::awr::Row) -> String {
 /// much of these waits are of one kind.
 const APPLICATION_PART: f64 = 0.5;
 
-/// Statements that waited for locks, if most of that was this.
-fn users_of_locks(case: &Case<'_>, us: f64) -> Vec<String> {
+/// Statements that waited for such locks: as samples have it; without any, those that waited for
+/// locks, if most of that was this.
+fn users_of_locks(case: &Case<'_>, event: &str, us: f64) -> Vec<String> {
+    let sampled = waiters(case, event);
+    if !sampled.is_empty() {
+        return sampled;
+    }
     match us >= APPLICATION_PART * case.class_us("Application") {
         true => users(case, |statement| statement.application_us),
         false => Vec::new(),
@@ -201,7 +206,8 @@ fn users_of_locks(case: &Case<'_>, us: f64) -> Vec<String> {
 
 /// Rows that others have locked.
 pub(super) fn row_locks(case: &Case<'_>) -> Vec<Finding> {
-    let (waits, us) = case.event("enq: TX - row lock contention");
+    const EVENT: &str = "enq: TX - row lock contention";
+    let (waits, us) = case.event(EVENT);
     if waits <= 0.0 {
         return Vec::new();
     }
@@ -214,7 +220,7 @@ pub(super) fn row_locks(case: &Case<'_>) -> Vec<Finding> {
     evidence.extend(case.beside.blockers.iter().take(3).map(|(instance, sid, samples)| {
         format!("session {sid} of instance {instance} held the lock in {samples} samples")
     }));
-    evidence.extend(users_of_locks(case, us));
+    evidence.extend(users_of_locks(case, EVENT, us));
     let whose = tables.first().map_or(String::new(), |(name, _)| format!(", of {name} above all"));
     vec![Finding {
         cost_us: us,
@@ -228,16 +234,20 @@ pub(super) fn row_locks(case: &Case<'_>) -> Vec<Finding> {
 
 /// Tables that others have locked as a whole, or change.
 pub(super) fn table_locks(case: &Case<'_>) -> Vec<Finding> {
-    let (waits, us) = case.event("enq: TM - contention");
+    const EVENT: &str = "enq: TM - contention";
+    let (waits, us) = case.event(EVENT);
     if waits <= 0.0 {
         return Vec::new();
     }
     let mut evidence =
         vec![format!("{} waits, {} ms each", count(waits), number(ms_each(us, waits), 1))];
-    evidence.extend(users_of_locks(case, us));
+    evidence.extend(users_of_locks(case, EVENT, us));
+    let first = case.beside.waiters.iter().find(|w| w.event == EVENT && w.object.is_some());
+    let whose = first.and_then(|w| w.object.as_ref());
+    let whose = whose.map_or(String::new(), |table| format!(", {table} above all"));
     vec![Finding {
         cost_us: us,
-        sentence: "sessions wait for tables that other transactions have locked.".to_owned(),
+        sentence: format!("sessions wait for tables that other transactions have locked{whose}."),
         evidence,
         remedy: "change definitions and lock whole tables when few work on them, and commit soon."
             .to_owned(),

@@ -3,6 +3,7 @@
 //! What it promises: an event that another rule looks at is left to it, also where that finds
 //! nothing to blame. What it must never do: say why.
 
+use super::statements::waiters;
 use super::{Case, Finding, ms_each};
 use crate::awr::page::{count, number};
 
@@ -43,10 +44,12 @@ pub(super) fn others(case: &Case<'_>) -> Vec<Finding> {
             continue;
         }
         let each = number(ms_each(us, waits), 2);
+        let mut evidence = vec![format!("{} waits, {each} ms each", count(waits))];
+        evidence.extend(waiters(case, event));
         found.push(Finding {
             cost_us: us,
             sentence: format!("sessions wait for `{event}` (class {class})."),
-            evidence: vec![format!("{} waits, {each} ms each", count(waits))],
+            evidence,
             remedy: "look up what that is (docs/reference/wait-events.md), and who waits for it, \
                      by which statement, in the active session history (skein report --ash)."
                 .to_owned(),

@@ -34,6 +34,16 @@ pub struct Sequence {
     pub ordered: bool,
 }
 
+/// Samples of clients' sessions that waited for an event.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub struct Waiter {
+    pub event: String,
+    /// In which statement, and for what, if that is known.
+    pub sql_id: Option<String>,
+    pub object: Option<String>,
+    pub samples: i64,
+}
+
 /// What is not in snapshots.
 #[derive(Clone, Default, Debug)]
 pub struct Beside {
@@ -42,6 +52,8 @@ pub struct Beside {
     pub blockers: Vec<(i64, i64, i64)>,
     /// Statements whose plans are known: a table that the plan reads whole, if it does that.
     pub full_reads: BTreeMap<String, Option<String>>,
+    /// The most samples first.
+    pub waiters: Vec<Waiter>,
 }
 
 /// Something that limited the cluster.

@@ -1,17 +1,22 @@
 //! Rules about statements: those that visit too many blocks, and those that take the processor.
 
-use super::{Case, Finding};
+use super::{Case, Finding, Waiter};
 use crate::awr::page::{count, number, percent, seconds};
 use crate::awr::sql::{Statement, families, statements, to_f64};
 
 /// How much of a statement's text is shown.
 const TEXT_CHARS: usize = 70;
 
+/// The beginning of a text, on one line.
+fn shortened(text: &str) -> String {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    words.join(" ").chars().take(TEXT_CHARS).collect()
+}
+
 /// A statement as evidence.
 pub(super) fn named(case: &Case<'_>, statement: &Statement) -> String {
     let text = case.interval.texts.get(&statement.sql_id);
-    let text: Vec<&str> = text.map_or(Vec::new(), |text| text.split_whitespace().collect());
-    let text: String = text.join(" ").chars().take(TEXT_CHARS).collect();
+    let text = text.map_or(String::new(), |text| shortened(text));
     format!(
         "{} ({} executions, {} s): {text}",
         called(statement),
@@ -56,6 +61,26 @@ pub(super) fn users(case: &Case<'_>, of: fn(&Statement) -> f64) -> Vec<String> {
     all.retain(|statement| of(statement) > 0.0 && !is_own(case, statement));
     all.sort_by(|a, b| of(b).total_cmp(&of(a)));
     all.iter().take(3).map(|statement| named(case, statement)).collect()
+}
+
+/// Who waited for an event, as samples have it, as evidence; empty: nobody was met there.
+pub(super) fn waiters(case: &Case<'_>, event: &str) -> Vec<String> {
+    // Several objects of one statement, or several statements at one object, are told apart.
+    let of_event = case.beside.waiters.iter().filter(|waiter| waiter.event == event);
+    let told = |waiter: &Waiter| {
+        let at = waiter.object.as_ref().map_or(String::new(), |object| format!(" for {object}"));
+        let by = match &waiter.sql_id {
+            Some(id) => {
+                let text = case.interval.texts.get(id).map_or(String::new(), |t| shortened(t));
+                format!("SQL {id} waited{at} in {} samples: {text}", waiter.samples)
+            }
+            None => {
+                format!("sessions without a statement waited{at} in {} samples", waiter.samples)
+            }
+        };
+        by.trim_end_matches([':', ' ']).to_owned()
+    };
+    of_event.take(3).map(told).collect()
 }
 
 /// Blocks of an execution that are too many for a look-up by an index,

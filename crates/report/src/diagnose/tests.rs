@@ -297,6 +297,30 @@ fn locks_of_other_kinds_are_no_row_locks() {
     assert_eq!(of_tables[0].evidence, ["7 waits, 1,142.9 ms each"], "most were for rows");
     assert!(found("table locks", &[(EVENTS, rows)]).is_empty());
     assert!(found("row locks", &[(EVENTS, &format!("{tables}\n{users}"))]).is_empty());
+    // Samples know who waited for what.
+    let waiter = |event: &str, id: Option<&str>, object: Option<&str>, samples| Waiter {
+        event: event.to_owned(),
+        sql_id: id.map(str::to_owned),
+        object: object.map(str::to_owned),
+        samples,
+    };
+    let beside = Beside {
+        waiters: vec![
+            waiter("enq: TX - row lock contention", Some("z"), Some("t"), 9),
+            waiter("enq: TM - contention", Some("q"), Some("u"), 8),
+            waiter("enq: TM - contention", None, None, 1),
+        ],
+        ..Beside::default()
+    };
+    let of_tables = found_beside("table locks", &all, &beside);
+    assert!(of_tables[0].sentence.ends_with("have locked, u above all."), "{of_tables:?}");
+    let told = [
+        "SQL q waited for u in 8 samples: insert into t values (s.nextval, $1)",
+        "sessions without a statement waited in 1 samples",
+    ];
+    assert_eq!(of_tables[0].evidence[1..], told);
+    let of_rows = found_beside("row locks", &all, &beside);
+    assert_eq!(of_rows[0].evidence[1..], ["SQL z waited for t in 9 samples"]);
     // Most of what statements waited for locks was for those of the users' own.
     let events = format!("{rows}\n{users}");
     let of_rows = found("row locks", &[(EVENTS, &events), (SQL, sql)]);
