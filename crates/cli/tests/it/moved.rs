@@ -19,7 +19,15 @@ use tokio_postgres::{Client, SimpleQueryMessage};
 /// closes (the tests of `sql` do), what there is one of, who all clients here are, what scripts ask
 /// for and is not here (terminals, archived redo, memory that a process could free), the network
 /// of one machine, and undo of instances that have failed.
-const CONSTANT: [&str; 186] = [
+const CONSTANT: [&str; 194] = [
+    "v$sql.is_bind_sensitive",
+    "v$sql.is_bind_aware",
+    "v$sql.remote",
+    "v$sql.sql_profile",
+    "v$sqlarea.is_bind_sensitive",
+    "v$sqlarea.is_bind_aware",
+    "v$sqlarea.remote",
+    "v$sqlarea.sql_profile",
     "v$librarycache.namespace",
     "v$librarycache.dlm_lock_requests",
     "v$librarycache.dlm_pin_requests",
@@ -272,8 +280,8 @@ const SELDOM: [&str; 56] = [
     "v$undostat.tuned_undoretention",
 ];
 
-/// What scripts ask for and there is nothing of.
-const EMPTY: [&str; 1] = ["v$tempfile."];
+/// What scripts ask for and there is nothing of; and of which there is nothing with so little redo.
+const EMPTY: [&str; 2] = ["v$tempfile.", "v$log_history."];
 
 /// What no simulated instance moves: the sockets of clients, times too short for its clock.
 const EVENTS: [&str; 9] = [

@@ -1,5 +1,6 @@
 //! The log buffer and LGWR.
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -83,6 +84,19 @@ pub struct LogFileRow {
     pub status: LogFileStatus,
 }
 
+/// A log file that has been begun since the instance's start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LogFileBegun {
+    pub seq: u32,
+    /// The clock at that moment: what was on its way to the file may be a little older.
+    pub scn: Scn,
+    /// µs since 1970.
+    pub wall_us: i64,
+}
+
+/// How many of them are known.
+const BEGUN_MAX: usize = 1_000;
+
 /// This instance's redo thread.
 pub struct Log {
     env: Env,
@@ -93,6 +107,8 @@ pub struct Log {
     clock: Arc<ScnClock>,
     buffer: Latch<Buffer>,
     position: Mutex<Position>,
+    /// The last files that were begun, the first of them first.
+    begun: Mutex<VecDeque<LogFileBegun>>,
     /// Sequence number of the thread state last written, and its checkpoint.
     state: tokio::sync::Mutex<(u64, ThreadState)>,
     /// Records below this are durable.
@@ -195,6 +211,7 @@ impl Log {
                 Buffer { bytes: Vec::new(), spare: Vec::new(), start: first, prev_crc: 0 },
             ),
             position: Mutex::new(Position { seq, first }),
+            begun: Mutex::default(),
             state: tokio::sync::Mutex::new((state_seq, state)),
             durable: AtomicU64::new(first.0),
             shown: OnceLock::new(),
@@ -227,7 +244,28 @@ impl Log {
         self.group.write_at(self.ring.file_of(seq), 0, header.encode()).await?;
         write_thread(&self.group, thread, guard.0 + 1, &guard.1).await?;
         guard.0 += 1;
+        self.note_begun(seq);
         Ok(())
+    }
+
+    fn note_begun(&self, seq: u32) {
+        let (scn, wall_us) = (self.clock.current(), self.env.wall_us());
+        let mut begun = self.begun.lock();
+        if begun.len() == BEGUN_MAX {
+            begun.pop_front();
+        }
+        begun.push_back(LogFileBegun { seq, scn, wall_us });
+    }
+
+    /// The last files that were begun since the instance's start, the first of them first.
+    pub fn begun(&self) -> Vec<LogFileBegun> {
+        self.begun.lock().iter().copied().collect()
+    }
+
+    /// The clock when the checkpoint was noted.
+    #[must_use]
+    pub fn checkpoint_scn(&self) -> Scn {
+        Scn(self.checkpoint_scn.load(Ordering::SeqCst))
     }
 
     #[must_use]
@@ -634,6 +672,7 @@ impl Log {
             LogFileHeader { thread: self.ring.thread, incarnation: self.incarnation, seq, first };
         self.group.write_at(self.ring.file_of(seq), 0, header.encode()).await?;
         *self.position.lock() = Position { seq, first };
+        self.note_begun(seq);
         marks::reached(Mark::LogSwitched);
         Ok(())
     }

@@ -82,6 +82,10 @@ const VERSIONS: &[Column] = columns! {
     object_status: Text, "`VALID`: a plan that is out of date is made anew when it is wanted.";
     is_obsolete: Text, "`N`: however many rows of a statement there are.";
     is_shareable: Text, "`Y`: sessions of the same kind share it.";
+    is_bind_sensitive: Text, "`N`: one plan serves all values of its parameters.";
+    is_bind_aware: Text, "`N`, for the same reason.";
+    remote: Text, "`N`: there are no links to other databases.";
+    sql_profile: Text, "Always NULL: there are none.";
     program_id: Int8, "The function or procedure whose code it was parsed first in, as \
         `pg_proc.oid` has it; 0: it was in none.";
 };
@@ -308,7 +312,7 @@ fn figures(f: &Figures, executing: Option<u64>) -> Vec<Value> {
 
 /// The columns of [`VERSIONS`]. `loaded`: rows that have a plan; `at_work`: as
 /// [`Executing::of`] has it.
-fn versions(row: &CursorRow, loaded: u64, at_work: (u64, u64)) -> [Value; 14] {
+fn versions(row: &CursorRow, loaded: u64, at_work: (u64, u64)) -> [Value; 18] {
     let cost = row.plan.first().and_then(|statement| statement.cost);
     [
         int(loaded),
@@ -325,6 +329,10 @@ fn versions(row: &CursorRow, loaded: u64, at_work: (u64, u64)) -> [Value; 14] {
         text("VALID"),
         text("N"),
         text("Y"),
+        text("N"),
+        text("N"),
+        text("N"),
+        Value::Null,
         int(row.parsed_by.code.unwrap_or(0)),
     ]
 }

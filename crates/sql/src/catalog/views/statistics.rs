@@ -8,6 +8,7 @@ use crate::session::Session;
 use kernel::instance::Instance;
 use kernel::row::Value;
 use observe::Stat;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 views! {
@@ -40,6 +41,15 @@ views! {
         name: Text, "Name of the statistic.";
         value: Int8, "The session's part, in the unit that `v$sysstat` says.";
         value_us: Int8, "Of times: the same in microseconds.";
+    }
+    "v$sess_io", Make::Local(sess_io), "Blocks that the open sessions have visited, read and \
+        changed: some of `v$sesstat`, one row a session." {
+        sid: Int4, "The session.";
+        block_gets: Int8, "Blocks visited in their newest version (`db block gets`).";
+        consistent_gets: Int8, "Blocks visited as of a snapshot (`consistent gets`).";
+        physical_reads: Int8, "Blocks read from disk (`physical reads`).";
+        block_changes: Int8, "Changes of blocks (`db block changes`).";
+        consistent_changes: Int8, "Undo records applied to copies (`consistent changes`).";
     }
 }
 
@@ -88,6 +98,26 @@ impl Session {
                 ]);
             }
         }
+    }
+}
+
+fn sess_io(instance: &Arc<Instance>, rows: &mut Rows) {
+    const SHOWN: [Stat; 5] = [
+        Stat::DbBlockGets,
+        Stat::ConsistentGets,
+        Stat::PhysicalReads,
+        Stat::DbBlockChanges,
+        Stat::UndoBlocksRead,
+    ];
+    let mut sums: BTreeMap<u32, [u64; 5]> = BTreeMap::new();
+    for (sid, stat, value) in instance.observer.sesstat() {
+        let row = sums.entry(sid).or_default();
+        if let Some(at) = SHOWN.iter().position(|shown| *shown == stat) {
+            row[at] = value;
+        }
+    }
+    for (sid, values) in sums {
+        rows.push([int4(sid)].into_iter().chain(values.map(int)).collect());
     }
 }
 

@@ -2,10 +2,10 @@
 
 use super::events::US_PER_CS;
 use super::registry::{Make, SessionView, views};
-use super::{average, int4, shown_name};
+use super::{average, int4, shown_name, wall};
 use crate::Result;
 use crate::catalog::Catalog;
-use crate::catalog::rows::Shape::{Int4, Int8, Text};
+use crate::catalog::rows::Shape::{Int4, Int8, Text, Timestamptz};
 use crate::catalog::rows::{Rows, int, text};
 use crate::session::Session;
 use block::{BLOCK_BYTES, Dba, ObjId};
@@ -66,7 +66,9 @@ views! {
         groups: Int4, "Its log files.";
         "current_group#": Int4, "The log file that is written, as in `v$log`.";
         "sequence#": Int8, "Sequence number of the log file that is written.";
+        open_time: Timestamptz, "When the instance was started.";
         checkpoint_rba: Int8, "Recovery would begin here.";
+        "checkpoint_change#": Int8, "SCN at which that was noted.";
         durable_rba: Int8, "Redo is on disk up to here.";
         last_rba: Int8, "Redo is made up to here.";
     }
@@ -79,6 +81,19 @@ views! {
         archived: Text, "`NO`: redo is not archived.";
         status: Text, "`CURRENT`: it is being written; `ACTIVE`: recovery would need it; `INACTIVE`: \
             it may be written anew; `UNUSED`.";
+        "first_change#": Int8, "SCN when it was begun: what was on its way to it may be a little \
+            older; NULL: it was begun before the instance's start.";
+        first_time: Timestamptz, "When that was.";
+    }
+    "v$log_history", Make::Local(log_history), "Log files that this instance has filled since its \
+        start, the last thousand." {
+        recid: Int8, "Number of the row: the file's sequence number.";
+        stamp: Int8, "Seconds from 1970 to when it was full.";
+        "thread#": Int4, "Number of the thread: the instance's.";
+        "sequence#": Int8, "Sequence number of the file.";
+        "first_change#": Int8, "SCN when it was begun.";
+        first_time: Timestamptz, "When that was.";
+        "next_change#": Int8, "SCN when the next one was begun.";
     }
     "v$logfile", Make::Local(log_members), "Log files of this instance's redo thread, by name." {
         "group#": Int4, "Place of the file in its ring, as in `v$log`.";
@@ -299,7 +314,9 @@ fn thread(instance: &Arc<Instance>, rows: &mut Rows) {
         int4(files.len()),
         current.map_or(Value::Null, |file| int4(u32::from(file.group) + 1)),
         int(sequence),
+        wall(instance.observer.started_wall_us()),
         int(log.checkpoint().0),
+        int(log.checkpoint_scn().0),
         int(log.durable().0),
         int(log.next().0),
     ]);
@@ -307,7 +324,9 @@ fn thread(instance: &Arc<Instance>, rows: &mut Rows) {
 
 fn log_files(instance: &Arc<Instance>, rows: &mut Rows) {
     let log = &instance.core.log;
+    let begun = log.begun();
     for file in log.files().0 {
+        let begun = begun.iter().find(|begun| Some(begun.seq) == file.seq);
         rows.push(vec![
             int4(u32::from(file.group) + 1),
             int4(log.thread().0),
@@ -321,6 +340,24 @@ fn log_files(instance: &Arc<Instance>, rows: &mut Rows) {
                 LogFileStatus::Inactive => "INACTIVE",
                 LogFileStatus::Unused => "UNUSED",
             }),
+            begun.map_or(Value::Null, |begun| int(begun.scn.0)),
+            begun.map_or(Value::Null, |begun| wall(begun.wall_us)),
+        ]);
+    }
+}
+
+fn log_history(instance: &Arc<Instance>, rows: &mut Rows) {
+    let log = &instance.core.log;
+    for pair in log.begun().windows(2) {
+        let (file, next) = (pair[0], pair[1]);
+        rows.push(vec![
+            int(file.seq),
+            int(next.wall_us.div_euclid(1_000_000)),
+            int4(log.thread().0),
+            int(file.seq),
+            int(file.scn.0),
+            wall(file.wall_us),
+            int(next.scn.0),
         ]);
     }
 }

@@ -25,6 +25,10 @@ views! {
             since the instance's start.";
         curblk: Int8, "Number of the block in it, from 0.";
     }
+    "v$rollname", Make::Local(rollname), "Names of the same." {
+        usn: Int4, "Number of the segment.";
+        name: Text, "`_SYSSMU` and the number.";
+    }
     "v$undostat", Make::Local(undostat), "What became of undo, ten minutes a row, for four days; the \
         newest first." {
         begin_time: Timestamptz, "When the row begins.";
@@ -60,6 +64,14 @@ fn rollstat(instance: &Arc<Instance>, rows: &mut Rows) {
             report.current.map_or(Value::Null, |(extent, _)| int4(extent)),
             report.current.map_or(Value::Null, |(_, block)| int(block)),
         ]);
+    }
+}
+
+fn rollname(instance: &Arc<Instance>, rows: &mut Rows) {
+    let (now, kept_us) = (instance.core.env.now(), instance.core.undo_retention_us());
+    for segment in instance.core.all_segments() {
+        let usn = segment.report(now, kept_us).usn;
+        rows.push(vec![int4(usn), text(format!("_SYSSMU{usn}$"))]);
     }
 }
 
