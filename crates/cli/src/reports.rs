@@ -60,7 +60,7 @@ impl Asked {
     async fn rows(&mut self, text: &str) -> Result<Fetched> {
         let messages = match self.client.simple_query(text).await {
             Ok(messages) => messages,
-            Err(e) if e.code().is_some_and(|c| report::is_missing(c.code())) => Vec::new(),
+            Err(e) if e.code().is_some_and(|c| report::is_missing(text, c.code())) => Vec::new(),
             Err(e) => return Err(CliError::failed(error_text(&e))),
         };
         let mut fetched = Fetched::default();

@@ -5,6 +5,7 @@
 //! the kernel that can take time goes through one of these functions. What it must never do:
 //! interrupt anything in [`Ctx::wait`]; only the functions that return an [`Interrupt`] end early.
 
+use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
@@ -21,6 +22,34 @@ use crate::session::Session;
 use crate::stats::Stat;
 use crate::waiting::{AsShown, AsTold, Interrupts, Told, WaitGuard, Waiting, WaitingOrCancel};
 
+thread_local! {
+    /// The session whose work on this thread is part of one wait as a whole, by its address (0:
+    /// none's), and the µs of waits inside of it that code has measured itself. Workers beside the
+    /// session are on other threads, or polled by themselves: what they wait for is their own.
+    static COVER: Cell<(usize, u64)> = const { Cell::new((0, 0)) };
+}
+
+/// Does a step of work that is part of one wait of a session's as a whole; with the µs of waits
+/// inside of it that code has measured itself.
+fn covered<T>(session: &Arc<Session>, step: impl FnOnce() -> T) -> (T, u64) {
+    /// What was before comes back, also where the step panics.
+    struct Before((usize, u64));
+    impl Drop for Before {
+        fn drop(&mut self) {
+            COVER.set(self.0);
+        }
+    }
+    let before = Before(COVER.replace((address(session), 0)));
+    let out = step();
+    let (_, measured_us) = COVER.get();
+    drop(before);
+    (out, measured_us)
+}
+
+fn address(session: &Arc<Session>) -> usize {
+    Arc::as_ptr(session) as usize
+}
+
 /// Environment, session and observer of whoever works; cheap to clone.
 #[derive(Clone)]
 pub struct Ctx {
@@ -30,6 +59,11 @@ pub struct Ctx {
 }
 
 impl Ctx {
+    /// Whether what waits now is part of one wait as a whole.
+    pub(crate) fn is_covered(&self) -> bool {
+        COVER.get().0 == address(&self.session)
+    }
+
     /// Waits for `future` as `event`.
     pub fn wait<F: Future>(
         &self,
@@ -84,13 +118,16 @@ impl Ctx {
         let mut future = pin!(future);
         let mut guard: Option<WaitGuard<'_>> = None;
         poll_fn(|cx| {
-            let before = self.session.cover(true);
-            let polled = future.as_mut().poll(cx);
-            self.session.cover(before);
+            let (polled, measured_us) = covered(&self.session, || future.as_mut().poll(cx));
+            // What was measured inside of it is known of nowhere else.
+            let is_wait = polled.is_pending() || measured_us > 0;
+            if is_wait && (guard.is_some() || !self.is_covered()) {
+                WaitGuard::pending_since(&mut guard, self, event, p, measured_us);
+            } else if measured_us > 0 {
+                self.record_wait_at(event, p, measured_us);
+            }
             if polled.is_ready() {
                 guard = None;
-            } else {
-                WaitGuard::pending(&mut guard, self, event, p);
             }
             polled
         })
@@ -172,7 +209,11 @@ impl Ctx {
 
     /// As [`Ctx::record_wait`], with the event's parameters.
     pub fn record_wait_at(&self, event: WaitEvent, p: [u64; 3], us: u64) {
-        if self.session.is_covered() {
+        if self.is_covered() {
+            COVER.with(|cover| {
+                let (whose, measured_us) = cover.get();
+                cover.set((whose, measured_us + us));
+            });
             return;
         }
         self.session.totals.add_wait(event, us, false);

@@ -145,7 +145,6 @@ struct Current {
     event: AtomicU32,
     waiting: AtomicBool,
     /// A wait around those that may begin now will be shown in their place.
-    covered: AtomicBool,
     seq: AtomicU32,
     p: [AtomicU64; 3],
     since_us: AtomicU64,
@@ -546,16 +545,6 @@ impl SessionState {
     #[must_use]
     pub fn times(&self, env: &Env) -> [(Stat, u64); UNCOUNTED] {
         self.uncounted(env).map(|(stat, us)| (stat, us + self.totals.stat(stat)))
-    }
-
-    /// Whether waits that begin from now on are part of one around them; gives what held before.
-    pub(crate) fn cover(&self, covered: bool) -> bool {
-        self.current.covered.swap(covered, Ordering::Relaxed)
-    }
-
-    /// Whether what waits now is part of one wait as a whole.
-    pub(crate) fn is_covered(&self) -> bool {
-        self.current.covered.load(Ordering::Relaxed)
     }
 
     /// Shows a wait unless another is being shown; returns its token, 0 if it is not shown.

@@ -41,11 +41,22 @@ impl<'a> WaitGuard<'a> {
         event: WaitEvent,
         p: [u64; 3],
     ) {
-        if guard.is_none() && ctx.session.is_covered() {
+        if guard.is_none() && ctx.is_covered() {
             return;
         }
+        WaitGuard::pending_since(guard, ctx, event, p, 0);
+    }
+
+    /// The same of a wait that has lasted for some time.
+    pub(crate) fn pending_since(
+        guard: &mut Option<WaitGuard<'a>>,
+        ctx: &'a Ctx,
+        event: WaitEvent,
+        p: [u64; 3],
+        lasted_us: u64,
+    ) {
         let guard = guard.get_or_insert_with(|| {
-            let since = ctx.env.now();
+            let since = Micros(ctx.env.now().0.saturating_sub(lasted_us));
             let (until, served_by) = (None, None);
             WaitGuard { ctx, event, p, since, until, served_by, timed_out: false, token: 0 }
         });

@@ -24,11 +24,15 @@ const SEQUENCES: &str = "select sequence_owner || '.' || sequence_name, cache_si
 
 const TEXTS: &str = "select sql_id, max(sql_text) from gv$sqlstats group by sql_id";
 
+/// What a statement begins with whose answer is only worth having: who may not read it goes without.
+const IF_ALLOWED: &str = "/* if allowed */ ";
+
 /// Whether a SQLSTATE says that a server does not have what a statement names: its answer is one
 /// without rows and columns.
 #[must_use]
-pub fn is_missing(code: &str) -> bool {
-    matches!(code, "42P01" | "3F000" | "42703")
+pub fn is_missing(statement: &str, code: &str) -> bool {
+    let refused = code == "42501" && statement.starts_with(IF_ALLOWED);
+    refused || matches!(code, "42P01" | "3F000" | "42703")
 }
 
 fn number(cell: &Option<String>) -> Option<i64> {
@@ -107,15 +111,25 @@ pub fn beside_statements((begin, end): (i64, i64)) -> Vec<String> {
     );
     let waiters = format!(
         "select a.event, a.sql_id, c.relname, a.samples from \
-         (select event, sql_id, current_obj#, count(*) as samples from gv$active_session_history \
+         (select g.*, row_number() over (partition by event order by samples desc, sql_id, obj) \
+         as place from (select event, sql_id, current_obj# as obj, count(*) as samples \
+         from gv$active_session_history \
          where session_state = 'WAITING' and session_type <> 'BACKGROUND' and \
-         wait_class <> 'Idle' and {between} group by 1, 2, 3) a \
-         left join pg_class c on c.oid = a.current_obj# order by 4 desc, 1, 2, 3 limit 200"
+         wait_class <> 'Idle' and {between} group by 1, 2, 3) g) a \
+         left join pg_class c on c.oid = a.obj where a.place <= 10 order by 4 desc, 1, 2, 3"
     );
+    // Of several tables that a plan reads whole, the costly one.
     let full_reads = format!(
-        "select sql_id, max(case when operation = 'TABLE ACCESS' and options = 'FULL' \
-         then object_name end) from pg_awr.wrh$_sql_plan where sql_id in \
-         (select sql_id from pg_awr.wrh$_sqlstat where snap_id = {end}) group by sql_id"
+        "select q.sql_id, max(case when q.place = 1 then q.whole end) from \
+         (select p.sql_id, p.whole, row_number() over (partition by p.sql_id \
+         order by case when p.whole is null then 1 else 0 end, p.cost desc nulls last, p.whole) \
+         as place from (select sql_id, plan_hash_value, cost, case \
+         when operation = 'TABLE ACCESS' and options = 'FULL' then object_name \
+         when operation in ('INDEX', 'BITMAP INDEX') and options like '%FULL SCAN%' \
+         and options not like '%MIN/MAX%' then object_name end as whole \
+         from pg_awr.wrh$_sql_plan) p where exists (select 1 from pg_awr.wrh$_sqlstat s \
+         where s.snap_id = {end} and s.sql_id = p.sql_id \
+         and s.plan_hash_value = p.plan_hash_value)) q group by q.sql_id"
     );
     vec![SEQUENCES.to_owned(), blockers, full_reads, waiters]
 }
@@ -178,34 +192,43 @@ pub fn samples_statements(minutes: u32, instance: Option<u16>) -> Vec<String> {
          group by 1, 2, 3, 4, 5, 6, 7, 8, 9, 10) \
          select a.*, c.relname as object from a left join pg_class c on c.oid = a.current_obj#"
     );
-    // Samples are in the memory of their instance; one that is down is known of snapshots.
-    let of = instance.map_or(String::new(), |k| format!(" where k.no = {k}"));
-    let instances = format!(
-        "select k.no, to_char(i.startup_time, 'YYYY-MM-DD HH24:MI:SS'), \
-         case when i.startup_time > now() - interval '{minutes} minutes' then 1 end from \
-         (select inst_id as no from gv$instance union select instance_number \
-         from pg_awr.wrm$_snapshot where end_interval_time > now() - interval '1 day') k \
-         left join gv$instance i on i.inst_id = k.no{of} order by 1"
+    let of = |column: &str| instance.map_or(String::new(), |k| format!(" and {column} = {k}"));
+    let open = format!(
+        "select inst_id, to_char(startup_time, 'YYYY-MM-DD HH24:MI:SS'), \
+         case when startup_time > now() - interval '{minutes} minutes' then 1 end \
+         from gv$instance where true{} order by 1",
+        of("inst_id")
     );
-    vec![range, rows, TEXTS.to_owned(), instances]
+    // One that does not answer is known of snapshots.
+    let known = format!(
+        "{IF_ALLOWED}select distinct instance_number from pg_awr.wrm$_snapshot \
+         where end_interval_time > now() - interval '1 day'{} order by 1",
+        of("instance_number")
+    );
+    vec![range, rows, TEXTS.to_owned(), open, known]
 }
 
 /// Samples to report on; `None`: this server keeps none.
 #[must_use]
 pub fn samples(database: &str, answers: Vec<Fetched>) -> Option<Samples> {
-    let [range, rows, texts, instances]: [Fetched; 4] = answers.try_into().ok()?;
+    let [range, rows, texts, open, known]: [Fetched; 5] = answers.try_into().ok()?;
     if rows.columns.is_empty() {
         return None;
     }
     let cell = |at: usize| range.rows.first().and_then(|row| row[at].clone()).unwrap_or_default();
     let moments = cell(2).parse().unwrap_or(1);
     let (database, texts) = (database.to_owned(), pairs(&texts));
-    let absent = |row: &Vec<Option<String>>| match &row[..] {
-        [Some(no), None, _] => Some(Absent { instance: no.clone(), since: None }),
-        [Some(no), since, Some(_)] => Some(Absent { instance: no.clone(), since: since.clone() }),
+    let started = |row: &Vec<Option<String>>| match &row[..] {
+        [Some(no), Some(since), Some(_)] => {
+            Some(Absent { instance: no.clone(), since: Some(since.clone()) })
+        }
         _ => None,
     };
-    let absent = instances.rows.iter().filter_map(absent).collect();
+    let is_open = |no: &String| open.rows.iter().any(|row| row[0].as_ref() == Some(no));
+    let silent = known.rows.iter().filter_map(|row| row[0].clone()).filter(|no| !is_open(no));
+    let silent = silent.map(|instance| Absent { instance, since: None });
+    let mut absent: Vec<Absent> = open.rows.iter().filter_map(started).chain(silent).collect();
+    absent.sort_by(|a, b| a.instance.cmp(&b.instance));
     Some(Samples { database, from: cell(0), to: cell(1), moments, rows, texts, absent })
 }
 
@@ -244,13 +267,16 @@ mod tests {
 
     #[test]
     fn a_server_without_samples_has_no_report_of_them() {
-        assert!(samples("db", vec![Fetched::default(); 4]).is_none());
+        assert!(samples("db", vec![Fetched::default(); 5]).is_none());
         let asked = samples_statements(5, Some(2));
         assert!(asked[1].contains("'5 minutes' and inst_id = 2"), "{}", asked[1]);
         assert!(asked[1].contains("case when blocking_session is not null then"), "{}", asked[1]);
-        let instances = answer(&[&["1", "t1", ""], &["2", "t2", "1"], &["3", "", ""]]);
-        let range = answer(&[&["f", "t", "300"]]);
-        let told = samples("db", vec![range, answer(&[]), Fetched::default(), instances]).unwrap();
+        let open = answer(&[&["1", "t1", ""], &["2", "t2", "1"]]);
+        let known = answer(&[&["1"], &["3"]]);
+        assert!(is_missing(&asked[4], "42501") && !is_missing(&asked[3], "42501"));
+        let answers = vec![answer(&[&["f", "t", "300"]]), answer(&[]), Fetched::default()];
+        let answers = answers.into_iter().chain([open, known]).collect();
+        let told = samples("db", answers).unwrap();
         assert_eq!((told.from.as_str(), told.moments), ("f", 300));
         let absent = |no: &str, since: Option<&str>| Absent {
             instance: no.to_owned(),

@@ -94,8 +94,8 @@ pub struct LogFileBegun {
     pub wall_us: i64,
 }
 
-/// How many of them are known.
-const BEGUN_MAX: usize = 1_000;
+/// How many of them are known: a thousand that are full, and the one that is written.
+const BEGUN_MAX: usize = 1_001;
 
 /// This instance's redo thread.
 pub struct Log {
@@ -260,12 +260,6 @@ impl Log {
     /// The last files that were begun since the instance's start, the first of them first.
     pub fn begun(&self) -> Vec<LogFileBegun> {
         self.begun.lock().iter().copied().collect()
-    }
-
-    /// The clock when the checkpoint was noted.
-    #[must_use]
-    pub fn checkpoint_scn(&self) -> Scn {
-        Scn(self.checkpoint_scn.load(Ordering::SeqCst))
     }
 
     #[must_use]

@@ -106,7 +106,12 @@ fn declares_cursor(text: &str) -> bool {
     let option = |word: &String| {
         matches!(&**word, "binary" | "insensitive" | "asensitive" | "no" | "scroll")
     };
-    words.skip_while(option).next().is_some_and(|word| word == "cursor")
+    let is_cursor = words.skip_while(option).next().is_some_and(|word| word == "cursor");
+    // A block's cursor has its code behind it.
+    let is_block = text.split(';').skip(1).any(|rest| {
+        rest.split_whitespace().next().is_some_and(|word| word.eq_ignore_ascii_case("begin"))
+    });
+    is_cursor && !is_block
 }
 
 /// The field's number of a command, by the words it begins with; 0 for those that it has none for.

@@ -381,6 +381,7 @@ fn commands_have_numbers_and_names() {
         ("DECLARE \"a b\" NO SCROLL CURSOR WITH HOLD FOR select 1", Some("SELECT")),
         ("declare c binary no scroll cursor for select 1", Some("SELECT")),
         ("declare cursor c is select 1; begin null; end;", Some("PL/SQL EXECUTE")),
+        ("declare c cursor for select 1; begin null; end;", Some("PL/SQL EXECUTE")),
         ("declare n number := 1; begin null; end;", Some("PL/SQL EXECUTE")),
         ("begin", None),
         ("drop view v", Some("DROP VIEW")),

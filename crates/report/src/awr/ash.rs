@@ -32,7 +32,7 @@ pub struct Samples {
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Absent {
     pub instance: String,
-    /// When it was started; `None`: it is down.
+    /// When it was started; `None`: it is not open.
     pub since: Option<String>,
 }
 
@@ -211,11 +211,11 @@ fn sections(samples: &Samples) -> Vec<Section> {
         // Nobody else has them.
         head = head.note(match since {
             Some(since) => format!(
-                "Instance {instance} was started at {since}: samples that it took before are gone; \
-                 one in ten may be in dba_hist_active_sess_history."
+                "Instance {instance} was started at {since}: there are no samples from before; \
+                 of an earlier start one in ten may be in dba_hist_active_sess_history."
             ),
             None => format!(
-                "Instance {instance} is down: its samples are gone; one in ten may be in \
+                "Instance {instance} is not open: its samples are not here; one in ten may be in \
                  dba_hist_active_sess_history."
             ),
         });

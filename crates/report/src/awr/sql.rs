@@ -108,7 +108,7 @@ struct Order {
     /// The column of the table without which there is no such list.
     column: &'static str,
     by: fn(&Statement) -> f64,
-    /// What all clients had of it, and what that is called; `None`: only the statements' sum is
+    /// What there was of it in all, and what that is called; `None`: only the statements' sum is
     /// known.
     total: fn(&Work) -> Option<(f64, &'static str)>,
     columns: &'static [Col],
@@ -305,10 +305,13 @@ fn list(interval: &Interval, work: &Work, order: &Order, all: &[Statement]) -> O
         let below = interval.texts.get(&statement.sql_id).cloned();
         grid.rows.push(Line { cells: (order.cells)(statement, total), below });
     }
+    // Columns of parts, where there are any.
+    let has_parts = order.columns.iter().any(|column| column.name.starts_with("%Total"));
+    let parts = if has_parts { format!("%Total is of {of}. ") } else { String::new() };
     Section::new(order.title)
         .note(format!(
-            "%Total is of {of}; those listed make up {} %. What a statement has is its block's \
-             or function's as well.",
+            "{parts}Those listed make up {} % of {of}. What a statement has is its block's or \
+             function's as well.",
             percent(listed, total)
         ))
         .grid(grid)

@@ -42,10 +42,12 @@ const OWN: [&str; 3] = ["dbms_workload_repository.", "pg_awr.", "/* skein consol
 
 /// Whether it is one that nobody can change, or leave out.
 pub(super) fn is_own(case: &Case<'_>, statement: &Statement) -> bool {
-    case.interval.texts.get(&statement.sql_id).is_some_and(|text| {
-        let text = text.to_lowercase();
-        OWN.iter().any(|word| text.contains(word))
-    })
+    case.interval.texts.get(&statement.sql_id).is_some_and(|text| is_own_text(text))
+}
+
+fn is_own_text(text: &str) -> bool {
+    let text = text.to_lowercase();
+    OWN.iter().any(|word| text.contains(word))
 }
 
 /// What the database's own calls have of something: snapshots are calls too. What a call has, its
@@ -66,7 +68,12 @@ pub(super) fn users(case: &Case<'_>, of: fn(&Statement) -> f64) -> Vec<String> {
 /// Who waited for an event, as samples have it, as evidence; empty: nobody was met there.
 pub(super) fn waiters(case: &Case<'_>, event: &str) -> Vec<String> {
     // Several objects of one statement, or several statements at one object, are told apart.
-    let of_event = case.beside.waiters.iter().filter(|waiter| waiter.event == event);
+    let is_own = |id: &String| case.interval.texts.get(id).is_some_and(|text| is_own_text(text));
+    let of_event = case
+        .beside
+        .waiters
+        .iter()
+        .filter(|waiter| waiter.event == event && !waiter.sql_id.as_ref().is_some_and(is_own));
     let told = |waiter: &Waiter| {
         let at = waiter.object.as_ref().map_or(String::new(), |object| format!(" for {object}"));
         let by = match &waiter.sql_id {
@@ -93,6 +100,9 @@ const EXECUTIONS_MIN: f64 = 100.0;
 /// Part of all blocks visited.
 const GETS_PART_MIN: f64 = 0.3;
 
+/// Texts that differ in constants only, so many that it is no chance.
+pub(super) const TEXTS_MIN: usize = 10;
+
 /// More plans were made than the statements that are still known account for: so many times.
 const FORGOTTEN_MIN: f64 = 1.5;
 
@@ -111,28 +121,30 @@ fn known_part(case: &Case<'_>, families: &[Statement]) -> f64 {
 /// Small tables that are read whole again and again, for one row each time.
 pub(super) fn missing_index(case: &Case<'_>) -> Vec<Finding> {
     let families = families(&case.all);
-    let known = known_part(case, &families);
-    let total = known * case.all.gets();
+    let forgotten = known_part(case, &families);
+    // What has few texts is known as a whole.
+    let known = |s: &Statement| if s.texts >= TEXTS_MIN { forgotten } else { 1.0 };
+    let total = |s: &Statement| known(s) * case.all.gets();
     let reads_whole = |s: &Statement| case.beside.full_reads.get(&s.sql_id).map(Option::as_deref);
     let suspect = |s: &Statement| {
         let of_one = s.gets / s.executions.max(1.0);
         s.executions >= EXECUTIONS_MIN
             && (GETS_MIN..=GETS_MAX).contains(&of_one)
             && s.gets >= GETS_A_ROW_MIN * s.rows.max(s.executions)
-            && s.gets >= GETS_PART_MIN * total
+            && s.gets >= GETS_PART_MIN * total(s)
             && reads_whole(s) != Some(None)
             && !is_own(case, s)
     };
     let finding = |s: Statement| {
         let table = reads_whole(&s).flatten();
-        let whole = table.map_or("a table".to_owned(), |table| format!("table {table}"));
-        let of = match known < 1.0 {
+        let whole = table.unwrap_or("a table");
+        let of = match known(&s) < 1.0 {
             true => "of the blocks that statements still known visited",
             false => "of all blocks that were visited",
         };
         Finding {
             // As those that are known, so the others.
-            cost_us: (s.elapsed_us / known).min(case.db_time_us),
+            cost_us: (s.elapsed_us / known(&s)).min(case.db_time_us),
             sentence: format!(
                 "{} visits {} blocks in each of its executions and gives {} rows: it reads {whole} \
                  whole, without an index for what it looks for.",
@@ -140,10 +152,13 @@ pub(super) fn missing_index(case: &Case<'_>) -> Vec<Finding> {
                 number(s.gets / s.executions, 0),
                 number(s.rows / s.executions, 1)
             ),
-            evidence: vec![named(case, &s), format!("{} {of} are its own", part(s.gets, total))],
+            evidence: vec![
+                named(case, &s),
+                format!("{} {of} are its own", part(s.gets, total(&s))),
+            ],
             remedy: format!(
                 "an index on the columns of its WHERE{}: a look-up visits 3 or 4 blocks.",
-                table.map_or(String::new(), |table| format!(" of {table}"))
+                table.map_or(String::new(), |table| format!(", of what is in {table}"))
             ),
         }
     };

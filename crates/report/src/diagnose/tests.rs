@@ -465,14 +465,20 @@ fn texts_that_differ_in_constants_are_one_statement() {
     let text = told(&found_one);
     assert!(text.contains("100.0 % of the blocks that statements still known"), "{text}");
     assert!((found_one[0].cost_us - 54_220_291.7).abs() < 1.0, "{found_one:?}");
+    // A statement with one text is known as a whole: it has a tenth of all.
+    let one = "1 | q | 1 | 1000 | 5000000 | 4000000 | 120000 | 1000 | 0 | 0 | 1 | 78";
+    assert!(found("missing indexes", &[(STATS, forgotten), (SQL, one)]).is_empty());
     // The plan is known: it reads a table whole, or none.
     let plan = |table: Option<&str>| Beside {
         full_reads: [("c99".to_owned(), table.map(str::to_owned))].into(),
         ..Beside::default()
     };
     let named = found_beside("missing indexes", &known, &plan(Some("T")));
-    assert!(told(&named).contains("it reads table T whole"), "{named:?}");
-    assert!(named[0].remedy.starts_with("an index on the columns of its WHERE of T"), "{named:?}");
+    assert!(told(&named).contains("it reads T whole"), "{named:?}");
+    assert!(
+        named[0].remedy.starts_with("an index on the columns of its WHERE, of what is in T"),
+        "{named:?}"
+    );
     assert!(found_beside("missing indexes", &known, &plan(None)).is_empty());
 }
 
@@ -490,7 +496,28 @@ fn plans_that_are_made_anew_have_a_cause() {
     let one = |loads: u32| format!("1 | q | 1 | 1000 | 9000000 | 1 | 1 | 1 | 0 | 0 | {loads} | 78");
     assert!(told(&one(900)).starts_with("statements are planned anew again and again"));
     assert!(told(&one(1)).starts_with("statements are planned, and few of the plans"));
+    // Once on each instance is not again.
+    let each = "1 | q | 1 | 1 | 9000000 | 1 | 1 | 1 | 0 | 0 | 1 | 78\n\
+                3 | q | 1 | 1 | 9000000 | 1 | 1 | 1 | 0 | 0 | 1 | 78";
+    assert!(told(each).starts_with("statements are planned, and few of the plans"));
+    // Texts whose plans are there are not planned anew.
+    let kept = with_constants(100, 1_200, 10).replace("| 1 | 77", "| 0 | 77");
+    assert!(told(&kept).starts_with("statements are planned, and few of the plans"));
+    let many = stats.replace("execute count | 1000", "execute count | 100000");
+    let slow = found(name, &[(STATS, &*many), (SQL, &one(1))]);
+    assert!(slow[0].sentence.starts_with("the plans of statements take long"), "{slow:?}");
     assert!(found(name, &[(SQL, &one(900))]).is_empty(), "not counted");
+    // Half of the plans are those of snapshots.
+    let of_own = "1 | own | 1 | 10 | 9000000 | 1 | 1 | 1 | 0 | 0 | 500 | 79";
+    let rows = one(400) + "\n" + of_own;
+    let mut interval = interval(&[(STATS, stats), (SQL, &rows)]);
+    let own = "insert into pg_awr.wrh$_sqlstat select 1".to_owned();
+    interval.texts.insert("own".to_owned(), own);
+    let (all, beside) = (interval.together(), Beside::default());
+    let case = Case { interval: &interval, all, beside: &beside, db_time_us: 9_000_000.0 };
+    let clients = parses::hard_parses(&case);
+    assert!((clients[0].cost_us - 4_000_000.0).abs() < 1.0, "{clients:?}");
+    assert!(clients[0].evidence[0].starts_with("500 plans made, 8.00 ms each"), "{clients:?}");
 }
 
 #[test]

@@ -70,7 +70,7 @@ impl Reader<'_> {
         let text = marked(text);
         let ran = match self.0.rows(&text, &[], ROWS_MAX, &mut taken).await {
             Ok(ran) => ran,
-            Err(error) if report::is_missing(error.code()) => return Ok(Fetched::default()),
+            Err(error) if report::is_missing(&text, error.code()) => return Ok(Fetched::default()),
             Err(error) => return Err(error),
         };
         if ran.cut {

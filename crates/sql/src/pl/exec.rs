@@ -251,7 +251,13 @@ impl Machine<'_> {
             false => sql.text.clone(),
         };
         let (mut columns, mut read) = match sql.has_names() {
-            true => env::boxed!(self.columns_named(&text, sql)).await?,
+            true => {
+                // What columns are called is read to plan it.
+                let planning = self.session.ctx.trace_planning();
+                let named = env::boxed!(self.columns_named(&text, sql)).await;
+                drop(planning);
+                named?
+            }
             false => Default::default(),
         };
         let single = counts.iter().all(|count| *count == 1);

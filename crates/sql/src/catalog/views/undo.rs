@@ -27,7 +27,7 @@ views! {
     }
     "v$rollname", Make::Local(rollname), "Names of the same." {
         usn: Int4, "Number of the segment.";
-        name: Text, "`_SYSSMU` and the number.";
+        name: Text, "`_SYSSMU`, the number, and `$`.";
     }
     "v$undostat", Make::Local(undostat), "What became of undo, ten minutes a row, for four days; the \
         newest first." {
