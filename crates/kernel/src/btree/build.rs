@@ -284,7 +284,7 @@ impl Builder {
         let mut change = Change::begin(&self.core.cache, &[&pin]);
         let (kind, body) = (layout::kind(image), Op::image_of(image));
         change.push(0, Op::FormatImage { kind, obj: self.seg.obj, body });
-        change.commit(Xid::NONE, RecordKind::Change);
+        change.commit(ctx, Xid::NONE, RecordKind::Change);
         Ok(())
     }
 
@@ -306,7 +306,7 @@ impl Builder {
         let mut change = Change::begin(&self.core.cache, &[&pin]);
         let (kind, body) = (layout::kind(&top.image), Op::image_of(&top.image));
         change.push(0, Op::Image { kind, obj: self.seg.obj, body });
-        change.commit(Xid::NONE, RecordKind::Change);
+        change.commit(ctx, Xid::NONE, RecordKind::Change);
         drop(pin);
         self.levels.clear();
         Ok(())

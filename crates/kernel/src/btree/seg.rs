@@ -77,7 +77,7 @@ pub async fn create(ctx: &Ctx, core: &Core, obj: ObjId, unique: bool) -> Result<
     let pin = core.cache.pin_formatted(ctx, root, leaf()).await?;
     let mut change = Change::begin(&core.cache, &[&pin]);
     change.push(0, leaf());
-    change.commit(Xid::NONE, RecordKind::Change);
+    change.commit(ctx, Xid::NONE, RecordKind::Change);
     Ok(IndexSeg { obj, header, root, birth, unique, bitmap: false })
 }
 

@@ -180,7 +180,7 @@ fn cut_in_two(ctx: &Ctx, core: &Core, seg: &IndexSeg, pins: &[Pin], key: &[u8]) 
     let b = change.block(0);
     if !is_full(seg, b, key) {
         change.push(1, free_block(seg));
-        change.commit(Xid::NONE, RecordKind::Change);
+        change.commit(ctx, Xid::NONE, RecordKind::Change);
         return None;
     }
     let (kind, level) = (layout::kind(b), rows::level(b));
@@ -188,7 +188,7 @@ fn cut_in_two(ctx: &Ctx, core: &Core, seg: &IndexSeg, pins: &[Pin], key: &[u8]) 
     let (left_image, right_image) = shape::parts(b, &cut, right.dba());
     change.push(1, fresh_image(kind, seg, &right_image));
     change.push(0, Op::Image { kind, obj: seg.obj, body: Op::image_of(&left_image) });
-    change.commit(Xid::NONE, RecordKind::Change);
+    change.commit(ctx, Xid::NONE, RecordKind::Change);
     if level > 0 {
         ctx.bump(Stat::BranchSplits, 1);
     } else {
@@ -217,7 +217,7 @@ fn push_down(ctx: &Ctx, core: &Core, seg: &IndexSeg, pins: &[Pin], key: &[u8]) -
     if !is_full(seg, b, key) {
         change.push(1, free_block(seg));
         change.push(2, free_block(seg));
-        change.commit(Xid::NONE, RecordKind::Change);
+        change.commit(ctx, Xid::NONE, RecordKind::Change);
         return false;
     }
     let kind = layout::kind(b);
@@ -228,7 +228,7 @@ fn push_down(ctx: &Ctx, core: &Core, seg: &IndexSeg, pins: &[Pin], key: &[u8]) -
     change.push(1, fresh_image(kind, seg, &left_image));
     change.push(2, fresh_image(kind, seg, &right_image));
     change.push(0, Op::Image { kind: Kind::Branch, obj: seg.obj, body: Op::image_of(&root_image) });
-    change.commit(Xid::NONE, RecordKind::Change);
+    change.commit(ctx, Xid::NONE, RecordKind::Change);
     ctx.bump(Stat::RootSplits, 1);
     true
 }
@@ -260,7 +260,7 @@ pub(super) async fn add_parent_entry(
         }
         core.log.throttle(ctx).await?;
         let pin = core.cache.pin(ctx, parent, Mode::X).await?;
-        let found = enter(core, seg, &pin, hop);
+        let found = enter(ctx, core, seg, &pin, hop);
         drop(pin);
         match found {
             Parent::Done => return Ok(()),
@@ -270,7 +270,7 @@ pub(super) async fn add_parent_entry(
     }
 }
 
-fn enter(core: &Core, seg: &IndexSeg, pin: &Pin, hop: &Hop) -> Parent {
+fn enter(ctx: &Ctx, core: &Core, seg: &IndexSeg, pin: &Pin, hop: &Hop) -> Parent {
     let mut change = Change::begin(&core.cache, &[pin]);
     let b = change.block(0);
     let key = hop.separator.as_slice();
@@ -284,6 +284,6 @@ fn enter(core: &Core, seg: &IndexSeg, pin: &Pin, hop: &Hop) -> Parent {
         return Parent::Full;
     }
     change.push(0, Op::BranchInsert { key: key.to_vec(), child: hop.right });
-    change.commit(Xid::NONE, RecordKind::Change);
+    change.commit(ctx, Xid::NONE, RecordKind::Change);
     Parent::Done
 }

@@ -23,6 +23,7 @@ use observe::Ctx;
 use super::buffer::{Buffer, Pin};
 use super::pool::Cache;
 use super::step::Carry;
+use crate::change::count;
 use crate::error::Result;
 
 /// A session waits for a block that it will format. Ends with its wait, however that ends.
@@ -47,7 +48,7 @@ impl Cache {
     /// As [`Cache::pin`]; the block may have been formatted all the same.
     pub async fn pin_formatted(&self, ctx: &Ctx, dba: Dba, format: Op) -> Result<Pin> {
         assert!(format.is_format(), "block {dba} is not made anew by {format:?}");
-        self.formats.lock().insert(dba, format);
+        self.formats.lock().insert(dba, (format, ctx.session.clone()));
         let _wish = Wish { cache: self, dba };
         self.pin_new(ctx, dba).await
     }
@@ -57,7 +58,7 @@ impl Cache {
     /// that was never formatted (hazard H20).
     pub(super) fn unread(&self, dba: Dba) -> IoBuf {
         let mut image = IoBuf::zeroed(BLOCK_BYTES);
-        if let Some(Op::Format { obj, birth, .. }) = self.formats.lock().get(&dba) {
+        if let Some((Op::Format { obj, birth, .. }, _)) = self.formats.lock().get(&dba) {
             layout::init(&mut image, Kind::Free, dba, *obj, *birth);
         }
         image
@@ -71,13 +72,16 @@ impl Cache {
             return false;
         }
         let _gate = self.enter_protocol();
+        // Whoever asked may be gone but for this: not let go under the latch.
+        let asker;
         let mut st = buffer.latch().write();
         // A right taken back since, or one that is shared with others, makes nothing anew.
         if !st.holder.reading() || st.holder.mode() != Mode::X {
             return false;
         }
         // Under the latch: who has gone by now has taken the wish along.
-        let Some(op) = self.formats.lock().remove(&dba) else { return false };
+        let Some((op, session)) = self.formats.lock().remove(&dba) else { return false };
+        asker = session;
         let mut body = Body::new();
         body.push(dba, Version::ZERO, &op);
         let mut image = IoBuf::zeroed(BLOCK_BYTES);
@@ -91,6 +95,7 @@ impl Cache {
             // It tells whose it is from now on.
             buffer.forget_sought();
             buffer.count_change();
+            count(asker.totals(), body.record_bytes(), 1);
             self.mark_dirty(buffer, &mut st, rba, end, op.is_structural());
         }
         st.read_error = None;

@@ -10,7 +10,7 @@ use disk::Group;
 use env::latch::{Latch, LatchList};
 use env::{BoxFuture, Env};
 use global::{HolderEffect, HolderEvent};
-use observe::{Ctx, Stat, WaitEvent};
+use observe::{Ctx, Session, Stat, WaitEvent};
 use parking_lot::{Mutex, RwLock};
 use rustc_hash::FxHashMap;
 use tokio::sync::Notify;
@@ -110,7 +110,7 @@ pub struct Cache {
     pub(super) wanted_writes: Mutex<Vec<Arc<Buffer>>>,
     /// See `pin_formatted`: what is to be done to blocks, once granted, instead of reading them. A
     /// leaf: locked for a look, also under a latch.
-    pub(super) formats: Mutex<BTreeMap<Dba, Op>>,
+    pub(super) formats: Mutex<BTreeMap<Dba, (Op, Arc<Session>)>>,
     /// See `enter_protocol`.
     pub(super) protocol: RwLock<()>,
     pub(super) frozen: AtomicBool,

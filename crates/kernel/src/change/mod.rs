@@ -5,6 +5,7 @@ use std::sync::Arc;
 use block::op::{Op, apply_at};
 use block::redo::{Body, RecordKind, SAME_RECORD};
 use block::{Mode, Rba, Scn, Version, Xid, layout};
+use observe::{Ctx, LiveTotals, Stat};
 use parking_lot::RwLockReadGuard;
 
 use crate::cache::{Cache, Latched, Pin};
@@ -30,8 +31,6 @@ pub struct Stamped {
     pub scn: Scn,
     /// Flushing up to here makes the change durable.
     pub end: Rba,
-    pub redo_bytes: usize,
-    pub vectors: usize,
 }
 
 impl<'a> Change<'a> {
@@ -89,13 +88,13 @@ impl<'a> Change<'a> {
         self.ops.push((self.order[i], op));
     }
 
-    /// Appends the redo record and applies it.
-    pub fn commit(self, xid: Xid, kind: RecordKind) -> Stamped {
-        self.commit_at(xid, kind, None)
+    /// Appends the redo record and applies it. The session's it is counted.
+    pub fn commit(self, ctx: &Ctx, xid: Xid, kind: RecordKind) -> Stamped {
+        self.commit_at(ctx, xid, kind, None)
     }
 
     /// As `commit`, with an SCN the caller has drawn.
-    pub fn commit_at(mut self, xid: Xid, kind: RecordKind, scn: Option<Scn>) -> Stamped {
+    pub fn commit_at(mut self, ctx: &Ctx, xid: Xid, kind: RecordKind, scn: Option<Scn>) -> Stamped {
         let mut body = Body::new();
         let mut versions: Vec<_> =
             self.members.iter().map(|m| layout::version(image(&m.guard))).collect();
@@ -133,8 +132,16 @@ impl<'a> Change<'a> {
                 op.is_structural(),
             );
         }
-        Stamped { scn, end, redo_bytes: body.record_bytes(), vectors: self.ops.len() }
+        count(ctx.session.totals(), body.record_bytes(), self.ops.len());
+        Stamped { scn, end }
     }
+}
+
+/// Counts a record of the redo, and the changes of blocks in it.
+pub(crate) fn count(totals: &LiveTotals, redo_bytes: usize, vectors: usize) {
+    totals.add_stat(Stat::RedoEntries, 1);
+    totals.add_stat(Stat::RedoSize, redo_bytes as u64);
+    totals.add_stat(Stat::DbBlockChanges, vectors as u64);
 }
 
 fn image<'g>(guard: &'g Latched<'_>) -> &'g [u8] {

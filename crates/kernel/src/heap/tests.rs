@@ -668,7 +668,7 @@ fn a_block_that_another_has_given_up_is_not_an_empty_one() {
             let (kind, birth) = (block::layout::Kind::Free, t.seg.birth);
             let mut change = crate::change::Change::begin(cache, &[&pin]);
             change.push(0, block::op::Op::Format { kind, obj, birth, level: 0, itl: 0 });
-            change.commit(block::Xid::NONE, block::redo::RecordKind::Change);
+            change.commit(t.ctx(), block::Xid::NONE, block::redo::RecordKind::Change);
         };
         let (now, mut row) = (t.now(), Vec::new());
         free(ObjId(t.seg.obj.0 + 1)).await;

@@ -66,12 +66,18 @@ impl Reservation<'_> {
     }
 
     /// Takes the units and applies `ops` (index into `blocks`, operation) in the same redo record.
-    pub fn commit(self, blocks: &[&Pin], ops: Vec<(usize, Op)>) -> Scn {
-        self.commit_and(blocks, ops, || ())
+    pub fn commit(self, ctx: &Ctx, blocks: &[&Pin], ops: Vec<(usize, Op)>) -> Scn {
+        self.commit_and(ctx, blocks, ops, || ())
     }
 
     /// As `commit`; `then` runs before anybody else may give or take extents.
-    pub fn commit_and(self, blocks: &[&Pin], ops: Vec<(usize, Op)>, then: impl FnOnce()) -> Scn {
+    pub fn commit_and(
+        self,
+        ctx: &Ctx,
+        blocks: &[&Pin],
+        ops: Vec<(usize, Op)>,
+        then: impl FnOnce(),
+    ) -> Scn {
         let mut pins = Vec::with_capacity(blocks.len() + 1);
         pins.push(&self.map);
         pins.extend_from_slice(blocks);
@@ -80,7 +86,7 @@ impl Reservation<'_> {
         for (i, op) in ops {
             change.push(i + 1, op);
         }
-        let scn = change.commit(Xid::NONE, RecordKind::Change).scn;
+        let scn = change.commit(ctx, Xid::NONE, RecordKind::Change).scn;
         then();
         scn
     }
@@ -111,7 +117,7 @@ impl Space {
             let reserved = if k == 0 { RESERVED_UNITS } else { 0 };
             let mut change = Change::begin(&self.cache, &[&map]);
             change.push(0, new_file_map(reserved));
-            change.commit(Xid::NONE, RecordKind::Change);
+            change.commit(ctx, Xid::NONE, RecordKind::Change);
         }
         Ok(())
     }
@@ -255,7 +261,7 @@ impl Space {
         for (i, op) in ops.into_iter().enumerate() {
             change.push(i, op);
         }
-        change.commit(Xid::NONE, RecordKind::Change);
+        change.commit(ctx, Xid::NONE, RecordKind::Change);
         Ok(())
     }
 

@@ -318,7 +318,7 @@ impl Space {
         // have been filled since.
         if !is_own(change.block(0), id, &[Kind::Heap]) {
             change.push(0, format);
-            change.commit(Xid::NONE, RecordKind::Change);
+            change.commit(ctx, Xid::NONE, RecordKind::Change);
         }
         Ok(open)
     }
@@ -536,7 +536,7 @@ impl Space {
         let entries: Vec<_> = now.into_iter().filter(|(at, e)| free_entry(b, *at) != *e).collect();
         if !entries.is_empty() {
             change.push(0, Op::Patch(free_parts(&entries)));
-            change.commit(Xid::NONE, RecordKind::Change);
+            change.commit(ctx, Xid::NONE, RecordKind::Change);
         }
         let spare = |(at, e): &(u32, FreeEntry)| Spare {
             ordinal: k * FREE_MAP_BLOCKS + at,

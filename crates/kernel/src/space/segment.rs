@@ -80,7 +80,7 @@ impl Space {
             (0, new_header(kind, (obj, birth), extent, hwm)),
             (1, new_free_map(0, (obj, birth))),
         ];
-        reserved.commit(&[&header, &map], ops);
+        reserved.commit(ctx, &[&header, &map], ops);
         Ok((extent.first, birth))
     }
 
@@ -237,7 +237,7 @@ impl Space {
             }
             change.push(0, set_hwm(end));
             change.push(1, self.claim_raw(at, end - hwm));
-            change.commit(Xid::NONE, RecordKind::Change);
+            change.commit(ctx, Xid::NONE, RecordKind::Change);
             return Ok(hwm..end);
         }
     }
@@ -253,7 +253,7 @@ impl Space {
         if header_hwm(change.block(0)) == ordinal {
             change.push(0, set_hwm(ordinal + 1));
             change.push(1, new_free_map(k, (id.obj, id.birth)));
-            change.commit(Xid::NONE, RecordKind::Change);
+            change.commit(ctx, Xid::NONE, RecordKind::Change);
         }
         Ok(())
     }
@@ -293,7 +293,7 @@ impl Space {
         // The content cannot change between the look and the commit: other instances lack X, and
         // this instance's sessions come here under the segment's work lock only.
         let op = add_extent(count, reserved.extent());
-        reserved.commit(&[&header], vec![(0, op)]);
+        reserved.commit(ctx, &[&header], vec![(0, op)]);
         segment.set_extents(&extents);
         Ok(())
     }

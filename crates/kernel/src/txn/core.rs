@@ -275,7 +275,7 @@ impl Core {
     /// The instance closes.
     pub async fn begin_life(&self, ctx: &Ctx) -> Result<()> {
         self.log.throttle(ctx).await?;
-        self.own.read().iter().for_each(|segment| segment.begin_life(&self.cache));
+        self.own.read().iter().for_each(|segment| segment.begin_life(ctx, &self.cache));
         let upto = self.log.next();
         self.log.nudge(upto);
         ctx.wait(WaitEvent::LogFileSync, [upto.0, 0, 0], self.log.flushed(upto)).await;

@@ -10,7 +10,6 @@ use block::{Mode, Scn, Xid, itl, layout};
 use observe::{Ctx, SessionKind, Stat, WaitEvent};
 use rustc_hash::FxHashSet;
 
-use super::modify::count;
 use super::transaction::{Inner, Transaction};
 use crate::cache::Buffer;
 use crate::change::Change;
@@ -50,8 +49,7 @@ impl Transaction {
             });
             let slot = cursor.slot(TxState::Committed, drawn);
             change.push(0, Op::Patch(vec![slot.patch(xid.slot)]));
-            let stamped = change.commit_at(xid, RecordKind::Commit, Some(drawn));
-            count(ctx, &stamped);
+            let stamped = change.commit_at(ctx, xid, RecordKind::Commit, Some(drawn));
             (drawn, stamped.end)
         };
         // From here on the transaction ends committed, whatever happens to this future: a client

@@ -14,7 +14,7 @@ use super::snapshot::Snapshot;
 use super::status::TxStatus;
 use super::transaction::{CLEANOUT_BLOCKS_MAX, Transaction};
 use crate::cache::Pin;
-use crate::change::{Change, Stamped};
+use crate::change::Change;
 use crate::error::{Error, Result};
 use crate::undo::{Cursor, format_block};
 
@@ -355,8 +355,7 @@ impl Transaction {
             Step::Stop(out) => return Ok(Outcome::Stopped(out)),
             Step::Redo { op, out } => {
                 change.push(0, op);
-                let stamped = change.commit(own, RecordKind::Change);
-                count(ctx, &stamped);
+                change.commit(ctx, own, RecordKind::Change);
                 return Ok(Outcome::Redone(out));
             }
             Step::Change { op, inverse, out } => (op, inverse, out),
@@ -418,7 +417,7 @@ impl Transaction {
             let off = block::bytes::u16_of(undo::OFF_FORGOTTEN);
             change.push(header, Op::Patch(vec![slot.patch(own.slot), (off, forgotten)]));
         }
-        let stamped = change.commit(own, RecordKind::Change);
+        change.commit(ctx, own, RecordKind::Change);
         cursor.begun = true;
         cursor.fresh = false;
         if first_of_block {
@@ -426,7 +425,6 @@ impl Transaction {
         }
         cursor.tail = uba;
         cursor.undo_no = undo_no;
-        count(ctx, &stamped);
         ctx.bump(Stat::UndoSize, undo_bytes as u64);
         ctx.session.note_undo(uba.dba.file, uba.dba.block, uba.rec);
         let mut inner = self.inner.lock();
@@ -440,8 +438,7 @@ impl Transaction {
 }
 
 /// The newest commit that a statement which has looked at the block may have met, in its ITL or (as
-/// a
-/// bound) in what was taken over. A statement that begins again because of it must see it: with a
+/// a bound) in what was taken over. A statement that begins again because of it must see it: with a
 /// snapshot still below a commit under way it would meet the same row for ever.
 fn newest_commit(b: &[u8], states: &[LockState]) -> Scn {
     let known = states.iter().filter_map(|s| match s {
@@ -449,10 +446,4 @@ fn newest_commit(b: &[u8], states: &[LockState]) -> Scn {
         _ => None,
     });
     known.fold(layout::taken_scn(b), Scn::max)
-}
-
-pub(super) fn count(ctx: &Ctx, stamped: &Stamped) {
-    ctx.bump(Stat::RedoEntries, 1);
-    ctx.bump(Stat::RedoSize, stamped.redo_bytes as u64);
-    ctx.bump(Stat::DbBlockChanges, stamped.vectors as u64);
 }

@@ -14,7 +14,6 @@ use observe::{Ctx, Operation, Stat, Target};
 
 use super::core::Core;
 use super::end::run;
-use super::modify::count;
 use super::transaction::{Savepoint, Transaction};
 use crate::change::Change;
 use crate::error::{Error, Result};
@@ -139,8 +138,7 @@ impl Core {
             change.push(1, Op::Patch(vec![slot.patch(record.xid.slot)]));
         }
         if entry.is_some() || progress.is_some() {
-            let stamped = change.commit(record.xid, RecordKind::Change);
-            count(ctx, &stamped);
+            change.commit(ctx, record.xid, RecordKind::Change);
         }
         Ok(to)
     }
@@ -183,8 +181,7 @@ impl Core {
             change.push(1, Op::Patch(vec![slot.patch(record.xid.slot)]));
         }
         if entry.is_some() || progress.is_some() {
-            let stamped = change.commit(record.xid, RecordKind::Change);
-            count(ctx, &stamped);
+            change.commit(ctx, record.xid, RecordKind::Change);
         }
         Ok(Undone::Yes)
     }
@@ -193,8 +190,7 @@ impl Core {
         if let Some(slot) = progress {
             let mut change = Change::begin(&self.cache, &[&segment.header]);
             change.push(0, Op::Patch(vec![slot.patch(xid.slot)]));
-            let stamped = change.commit(xid, RecordKind::Change);
-            count(ctx, &stamped);
+            change.commit(ctx, xid, RecordKind::Change);
         }
     }
 

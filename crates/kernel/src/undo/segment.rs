@@ -64,7 +64,7 @@ pub async fn format_header(ctx: &Ctx, cache: &Arc<Cache>, usn: u16) -> Result<()
     let op =
         Op::Format { kind: Kind::UndoHeader, obj: ObjId(0), birth: Scn::ZERO, level: 0, itl: 0 };
     change.push(0, op);
-    change.commit(Xid::NONE, RecordKind::Change);
+    change.commit(ctx, Xid::NONE, RecordKind::Change);
     Ok(())
 }
 
@@ -276,7 +276,7 @@ impl Segment {
     /// Makes ready for new transactions: their numbers will be above all that any earlier life can
     /// have given out, durable or not. Others may remember those (hazard H1). It must be durable
     /// before the first transaction begins.
-    pub fn begin_life(&self, cache: &Arc<Cache>) {
+    pub fn begin_life(&self, ctx: &Ctx, cache: &Arc<Cache>) {
         let floor = {
             let mut inner = self.inner.lock();
             let used = inner.slots.iter().map(|s| s.seq).max().unwrap_or(0);
@@ -286,7 +286,7 @@ impl Segment {
         let mut change = Change::begin(cache, &[&self.header]);
         let patch = block::op::patch_u32(block::bytes::u16_of(OFF_SEQ_FLOOR), floor);
         change.push(0, Op::Patch(vec![patch]));
-        change.commit(Xid::NONE, RecordKind::Change);
+        change.commit(ctx, Xid::NONE, RecordKind::Change);
     }
 
     /// Transactions that were active when the segment was loaded and are not rolled back yet.

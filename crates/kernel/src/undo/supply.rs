@@ -50,7 +50,7 @@ impl Segment {
                 let found = reserved.extent();
                 let op = self.link(found);
                 // Taken and linked in one record: a crash loses no space.
-                reserved.commit_and(&[&self.header], vec![(0, op)], || {
+                reserved.commit_and(ctx, &[&self.header], vec![(0, op)], || {
                     self.inner.lock().push(Extent {
                         first: found.first,
                         blocks: found.blocks,
@@ -128,7 +128,7 @@ impl Segment {
             change.push(0, self.link(space::Extent { first, blocks }));
             let count = patch_u16(u16_of(OFF_EXTENTS), u16_of(left));
             change.push(1, Op::Patch(vec![count]));
-            change.commit(Xid::NONE, RecordKind::Change);
+            change.commit(ctx, Xid::NONE, RecordKind::Change);
             self.inner.lock().push(extent);
             return Ok(true);
         }

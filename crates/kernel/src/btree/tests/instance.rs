@@ -341,6 +341,43 @@ fn purge_makes_room_but_not_under_a_snapshot_that_needs_the_entries() {
 }
 
 /// H11: a snapshot below what was purged from a leaf is too old, never short of a row.
+/// Structure is changed for sessions, and counted as theirs.
+#[test]
+fn all_redo_is_counted_and_all_changes_of_blocks() {
+    let db = TestInstance::new(8, 2_048);
+    let ctx = db.session("a");
+    let counted = || {
+        let stats = [Stat::RedoSize, Stat::RedoEntries, Stat::DbBlockChanges];
+        stats.map(|stat| db.observer.stat(stat))
+    };
+    let of_segments = || {
+        let at = crate::cache::SegmentStat::DbBlockChanges as usize;
+        let all = db.core.cache.segment_counts();
+        all.iter().map(|(_, counts)| counts[at]).sum::<u64>()
+    };
+    let begun_of_segments = of_segments();
+    // Each end of what is flushed is filled up to a whole sector.
+    let (log, begun) = (db.core.log.next().0, counted());
+    let seg = new_index(&db, &ctx, true);
+    db.run(async {
+        let txn = db.begin();
+        let mut builder = Builder::new(&txn, seg);
+        for n in 0..20_000u64 {
+            builder.add(&ctx, &key(n), rid(n)).await.expect("taken");
+        }
+        builder.finish(&ctx).await.expect("built");
+        add(&ctx, &txn, &seg, (1..2_000).map(|n| n * 1_000_003 + 100_000)).await;
+        txn.commit(&ctx).await.expect("committed");
+    });
+    let written = db.core.log.next().0 - log;
+    let [bytes, records, changes] = counted().map(|n| n as f64);
+    let [bytes, records, changes] =
+        [(bytes, 0), (records, 1), (changes, 2)].map(|(n, at): (f64, usize)| n - begun[at] as f64);
+    assert!(bytes <= written as f64 && bytes >= 0.9 * written as f64, "{bytes} of {written}");
+    assert!(changes >= records && records > 2_000.0, "{records} records, {changes} changes");
+    assert_eq!(of_segments() - begun_of_segments, changes as u64);
+}
+
 #[test]
 fn h11_a_snapshot_below_a_purge_is_too_old() {
     let db = TestInstance::new(8, 512);
@@ -355,7 +392,7 @@ fn h11_a_snapshot_below_a_purge_is_too_old() {
         let mut change = Change::begin(&db.core.cache, &[&pin]);
         let scn = Scn(snap.scn().0 + 1);
         change.push(0, Op::LeafPurge { positions: vec![2], scn });
-        change.commit(Xid::NONE, RecordKind::Change);
+        change.commit(&ctx, Xid::NONE, RecordKind::Change);
         drop(pin);
         let found = lookup(&ctx, &snap, &seg, &key(1)).await;
         assert!(matches!(found, Err(Error::SnapshotTooOld(_))), "{found:?}");
