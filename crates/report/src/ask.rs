@@ -24,7 +24,8 @@ const SEQUENCES: &str = "select sequence_owner || '.' || sequence_name, cache_si
 
 const TEXTS: &str = "select sql_id, max(sql_text) from gv$sqlstats group by sql_id";
 
-/// What a statement begins with whose answer is only worth having: who may not read it goes without.
+/// What a statement begins with whose answer is only worth having: who may not read it goes
+/// without.
 const IF_ALLOWED: &str = "/* if allowed */ ";
 
 /// Whether a SQLSTATE says that a server does not have what a statement names: its answer is one
@@ -134,7 +135,7 @@ pub fn beside_statements((begin, end): (i64, i64)) -> Vec<String> {
     vec![SEQUENCES.to_owned(), blockers, full_reads, waiters]
 }
 
-/// What the tables of snapshots do not hold: sequences as they are now, who held row locks, and what
+/// What the tables of snapshots do not hold: sequences as they are now, who held row locks, what
 /// plans read whole.
 #[must_use]
 pub fn beside(answers: &[Fetched]) -> Beside {

@@ -23,8 +23,8 @@ use observe::Ctx;
 use super::buffer::{Buffer, Pin};
 use super::pool::Cache;
 use super::step::Carry;
-use crate::change::count;
 use crate::error::Result;
+use crate::redo::count_record;
 
 /// A session waits for a block that it will format. Ends with its wait, however that ends.
 struct Wish<'a> {
@@ -95,7 +95,7 @@ impl Cache {
             // It tells whose it is from now on.
             buffer.forget_sought();
             buffer.count_change();
-            count(asker.totals(), body.record_bytes(), 1);
+            count_record(asker.totals(), body.record_bytes(), 1);
             self.mark_dirty(buffer, &mut st, rba, end, op.is_structural());
         }
         st.read_error = None;

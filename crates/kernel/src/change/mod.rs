@@ -5,10 +5,11 @@ use std::sync::Arc;
 use block::op::{Op, apply_at};
 use block::redo::{Body, RecordKind, SAME_RECORD};
 use block::{Mode, Rba, Scn, Version, Xid, layout};
-use observe::{Ctx, LiveTotals, Stat};
+use observe::Ctx;
 use parking_lot::RwLockReadGuard;
 
 use crate::cache::{Cache, Latched, Pin};
+use crate::redo::count_record;
 
 struct Member<'a> {
     pin: &'a Pin,
@@ -132,16 +133,9 @@ impl<'a> Change<'a> {
                 op.is_structural(),
             );
         }
-        count(ctx.session.totals(), body.record_bytes(), self.ops.len());
+        count_record(ctx.session.totals(), body.record_bytes(), self.ops.len());
         Stamped { scn, end }
     }
-}
-
-/// Counts a record of the redo, and the changes of blocks in it.
-pub(crate) fn count(totals: &LiveTotals, redo_bytes: usize, vectors: usize) {
-    totals.add_stat(Stat::RedoEntries, 1);
-    totals.add_stat(Stat::RedoSize, redo_bytes as u64);
-    totals.add_stat(Stat::DbBlockChanges, vectors as u64);
 }
 
 fn image<'g>(guard: &'g Latched<'_>) -> &'g [u8] {

@@ -12,7 +12,7 @@ use env::latch::{Latch, LatchList};
 use env::marks::{self, Mark, Point};
 use env::{Env, IoBuf, Lane};
 use futures::future::{Either, select};
-use observe::{Ctx, Stat, WaitEvent};
+use observe::{Ctx, LiveTotals, Stat, WaitEvent};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
@@ -96,6 +96,13 @@ pub struct LogFileBegun {
 
 /// How many of them are known: a thousand that are full, and the one that is written.
 const BEGUN_MAX: usize = 1_001;
+
+/// Counts a record of the redo, and the changes of blocks in it.
+pub(crate) fn count_record(totals: &LiveTotals, redo_bytes: usize, vectors: usize) {
+    totals.add_stat(Stat::RedoEntries, 1);
+    totals.add_stat(Stat::RedoSize, redo_bytes as u64);
+    totals.add_stat(Stat::DbBlockChanges, vectors as u64);
+}
 
 /// This instance's redo thread.
 pub struct Log {

@@ -95,18 +95,18 @@ pub fn command_name(number: u32) -> Option<&'static str> {
     COMMANDS.iter().find(|(of, _)| *of == number).map(|(_, name)| *name)
 }
 
-/// Whether it is a client's cursor: `declare name [binary] [insensitive] [no scroll] cursor for ..`.
+/// Whether it is a client's cursor: `declare name [binary] [insensitive] [no scroll] cursor ..`.
 fn declares_cursor(text: &str) -> bool {
     let rest = text.trim_start().get("declare".len()..).unwrap_or("").trim_start();
     let rest = match rest.strip_prefix('"') {
         Some(quoted) => quoted.split_once('"').map_or("", |(_, rest)| rest),
         None => rest.trim_start_matches(|c: char| !c.is_whitespace()),
     };
-    let words = rest.split_whitespace().map(str::to_ascii_lowercase);
+    let mut words = rest.split_whitespace().map(str::to_ascii_lowercase);
     let option = |word: &String| {
         matches!(&**word, "binary" | "insensitive" | "asensitive" | "no" | "scroll")
     };
-    let is_cursor = words.skip_while(option).next().is_some_and(|word| word == "cursor");
+    let is_cursor = words.find(|word| !option(word)).is_some_and(|word| word == "cursor");
     // A block's cursor has its code behind it.
     let is_block = text.split(';').skip(1).any(|rest| {
         rest.split_whitespace().next().is_some_and(|word| word.eq_ignore_ascii_case("begin"))

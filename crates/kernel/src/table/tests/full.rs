@@ -24,7 +24,7 @@ async fn fill(ctx: &Ctx, db: &TestInstance) {
         while blocks >= 8 {
             match db.core.space.reserve(ctx, file, blocks).await {
                 Ok(reserved) => {
-                    reserved.commit(&ctx, &[], Vec::new());
+                    reserved.commit(ctx, &[], Vec::new());
                 }
                 Err(Error::DiskFull { .. }) => blocks /= 2,
                 Err(e) => panic!("{e}"),
