@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use block::op::Op;
 use block::redo::{Body, RecordKind};
-use block::{Rba, Xid};
+use block::{Dba, Rba, Version, Xid};
 use futures::future::join_all;
 
-use super::Log;
+use super::{Log, LogFileStatus};
 use crate::testing::TestInstance;
 
 fn append(log: &Log) -> Rba {
@@ -57,4 +58,27 @@ fn a_crash_in_the_middle_loses_nothing_acknowledged() {
         t.crash();
         assert!(t.core.log.next() >= durable, "seed {seed}, ended: {}", ended.is_ok());
     }
+}
+
+#[test]
+fn a_log_file_that_is_begun_is_noted() {
+    let t = TestInstance::new(1, 256);
+    let log = &t.core.log;
+    assert_eq!(log.begun().len(), 1);
+    let mut body = Body::new();
+    body.push(Dba::new(1, 1), Version::ZERO, &Op::UndoAppend { record: vec![7; 4_096] });
+    t.run(async {
+        // Recovery is not to come here: nothing is kept free for it.
+        while log.begun().len() == 1 {
+            let (_, end, _) = log.append(&body, Xid::NONE, RecordKind::Change, None, false);
+            log.flushed(end).await;
+        }
+    });
+    let (all, (files, current)) = (log.begun(), log.files());
+    assert_eq!(all[1].seq, all[0].seq + 1);
+    assert!(all[1].scn >= all[0].scn && all[1].wall_us > all[0].wall_us, "{all:?}");
+    assert_eq!(current, all[1].seq);
+    let is = |status| files.iter().find(|file| file.status == status).and_then(|file| file.seq);
+    assert_eq!(is(LogFileStatus::Current), Some(all[1].seq));
+    assert_eq!(is(LogFileStatus::Active), Some(all[0].seq));
 }
