@@ -369,59 +369,6 @@ fn a_wait_around_another_is_shown_when_the_inner_one_ends() {
 }
 
 #[test]
-fn a_wait_over_others_is_shown_in_their_place() {
-    let (clock, observer) = world();
-    let ctx = observer.ctx(SessionKind::User, "psql");
-    let inner = async {
-        ctx.wait(WaitEvent::DbFileSequentialRead, [1, 2, 1], at(&clock, 10, ())).await;
-        ctx.record_wait(WaitEvent::DbFileScatteredRead, 7);
-        ctx.wait(WaitEvent::LogFileSync, [0; 3], at(&clock, 30, ())).await;
-    };
-    let mut outer = pin!(ctx.wait_over(WaitEvent::RowCacheLock, [13, 0, 5], inner));
-    for us in [10, 20] {
-        assert!(poll(outer.as_mut()).is_pending());
-        let view = ctx.session.wait_view(ctx.env.now());
-        assert_eq!((view.waiting, view.event), (true, Some(WaitEvent::RowCacheLock)));
-        clock.advance(us);
-    }
-    assert!(poll(outer.as_mut()).is_ready());
-    assert!(!ctx.session.wait_view(ctx.env.now()).waiting);
-    assert_eq!(ctx.session.totals().event(WaitEvent::RowCacheLock).time_us, 30);
-    // Each microsecond is counted once.
-    for inside in
-        [WaitEvent::DbFileSequentialRead, WaitEvent::DbFileScatteredRead, WaitEvent::LogFileSync]
-    {
-        assert_eq!(ctx.session.totals().event(inside), crate::EventTotals::default(), "{inside}");
-    }
-    // Waits that code has measured, with no other: they are this one too.
-    let mut measured = pin!(ctx.wait_over(WaitEvent::LibraryCacheLock, [0; 3], async {
-        ctx.record_wait(WaitEvent::DbFileScatteredRead, 4);
-        ctx.record_wait(WaitEvent::DbFileScatteredRead, 5);
-    }));
-    assert!(poll(measured.as_mut()).is_ready());
-    let whole = ctx.session.totals().event(WaitEvent::LibraryCacheLock);
-    assert_eq!((whole.waits, whole.time_us), (1, 9));
-    assert_eq!(ctx.session.totals().event(WaitEvent::DbFileScatteredRead).waits, 0);
-    // Another session's on the same thread is its own.
-    let other = observer.ctx(SessionKind::Background, "LMS0");
-    let mut beside = pin!(ctx.wait_over(WaitEvent::LibraryCacheLock, [0; 3], async {
-        other.wait(WaitEvent::LogFileSync, [0; 3], at(&clock, 60, ())).await;
-    }));
-    assert!(poll(beside.as_mut()).is_pending());
-    clock.advance(60);
-    assert!(poll(beside.as_mut()).is_ready());
-    assert_eq!(other.session.totals().event(WaitEvent::LogFileSync).waits, 1);
-    // Work that never waits is no wait, and those behind it are shown again.
-    let mut ready = pin!(ctx.wait_over(WaitEvent::RowCacheLock, [13, 0, 5], async {}));
-    assert!(poll(ready.as_mut()).is_ready());
-    assert_eq!(ctx.session.totals().event(WaitEvent::RowCacheLock).waits, 1);
-    let mut next = pin!(ctx.wait(WaitEvent::LogFileSync, [0; 3], at(&clock, 400, ())));
-    assert!(poll(next.as_mut()).is_pending());
-    let view = ctx.session.wait_view(ctx.env.now());
-    assert_eq!((view.waiting, view.event), (true, Some(WaitEvent::LogFileSync)));
-}
-
-#[test]
 fn a_cancel_wakes_the_waiter_and_ends_its_wait() {
     let (clock, observer) = world();
     let ctx = observer.ctx(SessionKind::User, "psql");
