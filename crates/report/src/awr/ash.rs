@@ -222,7 +222,11 @@ fn sections(samples: &Samples) -> Vec<Section> {
     }
     let mut sections = vec![head];
     if all.is_empty() {
-        sections.push(Section::new("Quiet").note("No session was at work in a sample."));
+        // Of one that is not open nobody knows.
+        let silent = samples.absent.iter().any(|absent| absent.since.is_none());
+        let why =
+            if silent { "There are no samples." } else { "No session was at work in a sample." };
+        sections.push(Section::new("Quiet").note(why));
     }
     sections.extend(LISTS.iter().filter_map(|by| list(samples, &all, by)));
     sections.extend(over_time(&all));

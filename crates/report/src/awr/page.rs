@@ -110,7 +110,8 @@ impl Section {
 
 /// A number with its thousands parted.
 pub(crate) fn number(value: f64, decimals: usize) -> String {
-    let text = format!("{value:.decimals$}");
+    // A sum of nothing is -0.
+    let text = format!("{:.decimals$}", value + 0.0);
     let (sign, digits) = match text.strip_prefix('-') {
         Some(rest) => ("-", rest),
         None => ("", text.as_str()),

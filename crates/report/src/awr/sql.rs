@@ -16,8 +16,8 @@ pub(crate) struct Statement {
     pub(crate) sql_id: String,
     /// What it has in common with others; empty: nothing.
     signature: String,
-    /// How many texts.
-    pub(crate) texts: usize,
+    /// How many texts that were executed.
+    pub(crate) texts: f64,
     /// Plans that were made.
     pub(crate) loads: f64,
     pub(crate) executions: f64,
@@ -42,8 +42,8 @@ pub(crate) fn statements(work: &Work) -> Vec<Statement> {
         if let Some(signature) = row.keys.get(1).filter(|signature| *signature != "0") {
             one.signature.clone_from(signature);
         }
-        one.texts = 1;
         add(one, table, row);
+        one.texts = f64::from(u8::from(one.executions > 0.0));
     }
     all.into_values().collect()
 }
@@ -60,7 +60,7 @@ pub(crate) fn families(work: &Work) -> Vec<Statement> {
         let alone = statement.signature.is_empty();
         let key = if alone { &statement.sql_id } else { &statement.signature };
         let (longest_us, family) = all.entry(key.clone()).or_default();
-        if family.texts == 0 || statement.elapsed_us > *longest_us {
+        if family.sql_id.is_empty() || statement.elapsed_us > *longest_us {
             *longest_us = statement.elapsed_us;
             family.sql_id.clone_from(&statement.sql_id);
         }
@@ -321,7 +321,7 @@ fn list(interval: &Interval, work: &Work, order: &Order, all: &[Statement]) -> O
 /// Statements with constants in their texts: each has little, all together may have much.
 fn alike(interval: &Interval, work: &Work) -> Option<Section> {
     let mut all = families(work);
-    all.retain(|family| family.texts > 1);
+    all.retain(|family| family.texts > 1.0);
     let total = work.db_time_us();
     let mut grid = Grid::new(&[
         figures("Elapsed\nTime (s)", 10),
@@ -336,7 +336,7 @@ fn alike(interval: &Interval, work: &Work) -> Option<Section> {
         let cells = vec![
             seconds(family.elapsed_us),
             count(family.executions),
-            count(to_f64(family.texts)),
+            count(family.texts),
             percent(family.elapsed_us, total),
             seconds(family.cpu_us),
             count(family.gets),
@@ -352,9 +352,4 @@ fn alike(interval: &Interval, work: &Work) -> Option<Section> {
         )
         .grid(grid)
         .unless_empty()
-}
-
-#[allow(clippy::cast_precision_loss)] // a count
-pub(crate) fn to_f64(n: usize) -> f64 {
-    n as f64
 }

@@ -418,4 +418,8 @@ fn samples_to_the_letter() {
     elements(&page).unwrap_or_else(|why| panic!("{why}: {page}"));
     let quiet = ash_text(&Samples::default());
     assert!(quiet.contains("No session was at work") && !quiet.contains("Top"), "{quiet}");
+    assert!(!quiet.contains("-0"), "{quiet}");
+    let absent = vec![Absent { instance: "3".to_owned(), since: None }];
+    let down = ash_text(&Samples { absent, ..Samples::default() });
+    assert!(down.contains("There are no samples") && !down.contains("at work"), "{down}");
 }

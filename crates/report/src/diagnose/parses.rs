@@ -6,7 +6,7 @@
 use super::statements::{TEXTS_MIN, is_own, named};
 use super::{Case, Finding, ms_each};
 use crate::awr::page::{count, number, seconds};
-use crate::awr::sql::{Statement, families, statements, to_f64};
+use crate::awr::sql::{Statement, families, statements};
 use std::collections::BTreeSet;
 
 /// Plans for each execution of one text that make it one that is planned anew; and those of a cause
@@ -44,13 +44,13 @@ pub(super) fn hard_parses(case: &Case<'_>) -> Vec<Finding> {
     }
     let loads = |all: &[Statement]| all.iter().map(|statement| statement.loads).sum::<f64>();
     let most = LOADS_PART_MIN * loads(&clients);
-    let (alike, others): (Vec<_>, Vec<_>) = clients.into_iter().partition(|statement| {
-        statement.texts >= TEXTS_MIN && statement.loads >= to_f64(TEXTS_MIN)
-    });
+    let (alike, others): (Vec<_>, Vec<_>) = clients
+        .into_iter()
+        .partition(|statement| statement.texts >= TEXTS_MIN && statement.loads >= TEXTS_MIN);
     let anew = planned_anew(case);
     let again: Vec<Statement> = others
         .into_iter()
-        .filter(|statement| statement.texts == 1 && anew.contains(&statement.sql_id))
+        .filter(|statement| statement.texts < 2.0 && anew.contains(&statement.sql_id))
         .collect();
     let executions = case.all.stat("execute count").unwrap_or(0.0);
     let mut evidence = vec![format!(

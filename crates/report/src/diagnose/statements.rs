@@ -2,7 +2,7 @@
 
 use super::{Case, Finding, Waiter};
 use crate::awr::page::{count, number, percent, seconds};
-use crate::awr::sql::{Statement, families, statements, to_f64};
+use crate::awr::sql::{Statement, families, statements};
 
 /// How much of a statement's text is shown.
 const TEXT_CHARS: usize = 70;
@@ -27,14 +27,13 @@ pub(super) fn named(case: &Case<'_>, statement: &Statement) -> String {
 
 /// A statement's id; of several, one's.
 fn called(statement: &Statement) -> String {
-    match statement.texts {
-        0 | 1 => format!("SQL {}", statement.sql_id),
-        texts => format!(
-            "SQL {} and {} others that differ in constants only",
-            statement.sql_id,
-            count(to_f64(texts - 1))
-        ),
+    let others = statement.texts - 1.0;
+    if others < 1.0 {
+        return format!("SQL {}", statement.sql_id);
     }
+    let word = if others < 2.0 { "other" } else { "others" };
+    let id = &statement.sql_id;
+    format!("SQL {id} and {} {word} that differ in constants only", count(others))
 }
 
 /// What only the database's own statements hold: those that take snapshots, and the console's.
@@ -57,10 +56,16 @@ pub(super) fn of_own(case: &Case<'_>, of: fn(&Statement) -> f64) -> f64 {
     own.map(|statement| of(&statement)).fold(0.0, f64::max)
 }
 
+/// A statement with less of what all of them have is no evidence.
+const EVIDENCE_PART_MIN: f64 = 0.01;
+
 /// The clients' statements that have most of something, as evidence.
 pub(super) fn users(case: &Case<'_>, of: fn(&Statement) -> f64) -> Vec<String> {
     let mut all = families(&case.all);
     all.retain(|statement| of(statement) > 0.0 && !is_own(case, statement));
+    // What has hardly any of it explains nothing.
+    let least = EVIDENCE_PART_MIN * all.iter().map(of).sum::<f64>();
+    all.retain(|statement| of(statement) >= least);
     all.sort_by(|a, b| of(b).total_cmp(&of(a)));
     all.iter().take(3).map(|statement| named(case, statement)).collect()
 }
@@ -101,7 +106,7 @@ const EXECUTIONS_MIN: f64 = 100.0;
 const GETS_PART_MIN: f64 = 0.3;
 
 /// Texts that differ in constants only, so many that it is no chance.
-pub(super) const TEXTS_MIN: usize = 10;
+pub(super) const TEXTS_MIN: f64 = 10.0;
 
 /// More plans were made than the statements that are still known account for: so many times.
 const FORGOTTEN_MIN: f64 = 1.5;
@@ -118,6 +123,17 @@ fn known_part(case: &Case<'_>, families: &[Statement]) -> f64 {
     }
 }
 
+/// Whether it may have a WHERE: no definition is changed by it, and it is no block. Of one whose
+/// text is not known, it may.
+fn looks_for_rows(case: &Case<'_>, statement: &Statement) -> bool {
+    const FIRST: [&str; 6] = ["select", "with", "insert", "update", "delete", "merge"];
+    case.interval.texts.get(&statement.sql_id).is_none_or(|text| {
+        let text = text.trim_start_matches(|c: char| c.is_whitespace() || c == '(');
+        let word: String = text.chars().take_while(char::is_ascii_alphabetic).collect();
+        word.is_empty() || FIRST.contains(&word.to_lowercase().as_str())
+    })
+}
+
 /// Small tables that are read whole again and again, for one row each time.
 pub(super) fn missing_index(case: &Case<'_>) -> Vec<Finding> {
     let families = families(&case.all);
@@ -125,6 +141,8 @@ pub(super) fn missing_index(case: &Case<'_>) -> Vec<Finding> {
     // What has few texts is known as a whole.
     let known = |s: &Statement| if s.texts >= TEXTS_MIN { forgotten } else { 1.0 };
     let total = |s: &Statement| known(s) * case.all.gets();
+    let planned = case.all.stat("parse count (hard)").filter(|planned| *planned > 0.0);
+    let plan_us = planned.map_or(0.0, |planned| case.all.hard_parse_us() / planned);
     let reads_whole = |s: &Statement| case.beside.full_reads.get(&s.sql_id).map(Option::as_deref);
     let suspect = |s: &Statement| {
         let of_one = s.gets / s.executions.max(1.0);
@@ -133,6 +151,7 @@ pub(super) fn missing_index(case: &Case<'_>) -> Vec<Finding> {
             && s.gets >= GETS_A_ROW_MIN * s.rows.max(s.executions)
             && s.gets >= GETS_PART_MIN * total(s)
             && reads_whole(s) != Some(None)
+            && looks_for_rows(case, s)
             && !is_own(case, s)
     };
     let finding = |s: Statement| {
@@ -142,9 +161,11 @@ pub(super) fn missing_index(case: &Case<'_>) -> Vec<Finding> {
             true => "of the blocks that statements still known visited",
             false => "of all blocks that were visited",
         };
+        // An index saves nothing of the planning.
+        let executing_us = (s.elapsed_us - s.loads * plan_us).max(0.0);
         Finding {
             // As those that are known, so the others.
-            cost_us: (s.elapsed_us / known(&s)).min(case.db_time_us),
+            cost_us: (executing_us / known(&s)).min(case.db_time_us),
             sentence: format!(
                 "{} visits {} blocks in each of its executions and gives {} rows: it reads {whole} \
                  whole, without an index for what it looks for.",

@@ -468,6 +468,24 @@ fn texts_that_differ_in_constants_are_one_statement() {
     // A statement with one text is known as a whole: it has a tenth of all.
     let one = "1 | q | 1 | 1000 | 5000000 | 4000000 | 120000 | 1000 | 0 | 0 | 1 | 78";
     assert!(found("missing indexes", &[(STATS, forgotten), (SQL, one)]).is_empty());
+    // What planning took, an index does not save; nor is one text with another that nobody ran more
+    // than one.
+    let two = "1 | q | 1 | 1000 | 5000000 | 4000000 | 120000 | 1000 | 0 | 0 | 5 | 78\n\
+               1 | r | 1 | 0 | 900 | 900 | 0 | 0 | 0 | 0 | 5 | 78";
+    let planning = format!(
+        "{stats}\n1 | hard parse elapsed time | 10500000 | 1 | us\n1 | DB time | 9000000 | 1 | us"
+    );
+    let found_one = found("missing indexes", &[(STATS, &planning), (SQL, two)]);
+    assert!(told(&found_one).starts_with("SQL q visits 120 blocks"), "{found_one:?}");
+    assert!((found_one[0].cost_us - 4_000_900.0).abs() < 1.0, "{found_one:?}");
+    // A change of a definition has no WHERE.
+    let mut ddl = interval(&[(STATS, stats), (SQL, one.replace("| 1 | 78", "| 1 | 0").as_str())]);
+    for (text, findings) in [("  Select v from t", 1), ("alter table q drop column c", 0)] {
+        ddl.texts.insert("q".to_owned(), text.to_owned());
+        let (all, beside) = (ddl.together(), Beside::default());
+        let case = Case { interval: &ddl, all, beside: &beside, db_time_us: 9_000_000.0 };
+        assert_eq!(statements::missing_index(&case).len(), findings, "{text}");
+    }
     // The plan is known: it reads a table whole, or none.
     let plan = |table: Option<&str>| Beside {
         full_reads: [("c99".to_owned(), table.map(str::to_owned))].into(),
