@@ -12,6 +12,9 @@
 //! What it must never do: know SQL, blocks or the cluster. It talks to [`engine::Engine`];
 //! `sql_engine` puts `sql::Session` behind that trait.
 
+// The future of a call is made of those of all that it may come to, which are many deep.
+#![recursion_limit = "256"]
+
 mod auth;
 #[cfg(feature = "sql")]
 pub mod console;

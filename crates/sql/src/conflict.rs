@@ -361,7 +361,7 @@ impl Session {
         written: &mut Written,
     ) -> Result<Option<Rowid>> {
         if written.statement.is_none() {
-            written.statement = Some(self.snapshot().await?);
+            written.statement = Some(self.snapshot()?);
         }
         let txn = self.transaction()?;
         loop {
@@ -376,7 +376,7 @@ impl Session {
             };
             let Some(update) = &clause.update else {
                 if txn.isolation() == Isolation::RepeatableRead {
-                    let (snapshot, mut seen) = (self.snapshot().await?, Vec::new());
+                    let (snapshot, mut seen) = (self.snapshot()?, Vec::new());
                     if !table::fetch(&self.ctx, table, rowid, &snapshot, &mut seen).await? {
                         return Err(concurrent());
                     }

@@ -10,7 +10,7 @@ use crate::copy_text::{Format, LineSearch, csv_fields, push_field, push_header, 
 use crate::dml::{encode_checked, row_error};
 use crate::encode::{RowEncoder, RowSink};
 use crate::insert::RowBatch;
-use crate::plan::{Direct, Kind, RowDefault};
+use crate::plan::{Kind, RowDefault};
 use crate::session::{Fetched, Session};
 use crate::{PgError, Result, direct};
 use datafusion::sql::sqlparser::ast::{CopySource, CopyTarget, Ident, Statement as Ast};
@@ -360,7 +360,7 @@ impl Session {
                 columns.iter().map(|c| table.columns[*c].name.as_str()).collect();
             push_header(&names, format, sink);
         }
-        let snapshot = self.snapshot().await?;
+        let snapshot = self.snapshot()?;
         let env = self.format_env();
         let mut scan = kernel::table::scan(&self.ctx, table, &snapshot).await?;
         let types = &table.types;
@@ -465,34 +465,6 @@ impl Session {
             header.push_trailer(sink);
         }
         Ok(rows)
-    }
-
-    /// The values of the one row a direct statement reads.
-    pub(crate) async fn direct_row(
-        &mut self,
-        direct: &Direct,
-        params: &[Value],
-    ) -> Result<Option<Vec<Value>>> {
-        let env = self.format_env();
-        let (output, view);
-        match direct {
-            Direct::Values(all) => {
-                output = all;
-                view = None;
-            }
-            Direct::Select(select) => {
-                if !self.direct_select(select, params, &env).await? {
-                    return Ok(None);
-                }
-                output = &select.output;
-                view = Some(RowView::new(&select.row.table.types, &self.row));
-            }
-            _ => return Err(PgError::unsupported("COPY of a statement that changes rows")),
-        }
-        let cx = EvalContext { row: view, params, env: &env };
-        let values: Result<Vec<Value>> =
-            output.iter().map(|one| one.eval(&cx).map(query::scalar::Val::into_value)).collect();
-        values.map(Some)
     }
 }
 

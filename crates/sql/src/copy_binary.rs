@@ -199,7 +199,7 @@ impl Session {
         };
         let shown: Vec<PgColumn> = columns.iter().map(column).collect();
         let mut encoder = RowEncoder::new(&shown, &[1], self.format_env());
-        let snapshot = self.snapshot().await?;
+        let snapshot = self.snapshot()?;
         let mut scan = kernel::table::scan(&self.ctx, table, &snapshot).await?;
         let (mut rows, mut failed) = (0, None);
         loop {

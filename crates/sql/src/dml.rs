@@ -10,7 +10,7 @@
 
 use crate::check::{has_generated, has_rules};
 use crate::encode::{RowEncoder, RowSink, ValueRef};
-use crate::plan::{Direct, DirectSelect, ModifyPlan, QueryPlan, RowAccess};
+use crate::plan::{Direct, ModifyPlan, QueryPlan, RowAccess};
 use crate::returning::Returning;
 use crate::session::Session;
 use crate::target_rows::TargetRows;
@@ -262,7 +262,12 @@ impl Session {
     }
 
     /// Puts the key of the row into `self.key`. `false`: no row has it.
-    fn make_key(&mut self, access: &RowAccess, params: &[Value], env: &FormatEnv) -> Result<bool> {
+    pub(crate) fn make_key(
+        &mut self,
+        access: &RowAccess,
+        params: &[Value],
+        env: &FormatEnv,
+    ) -> Result<bool> {
         self.key.clear();
         let cx = EvalContext { row: None, params, env };
         for (at, scalar) in access.key.iter().enumerate() {
@@ -315,7 +320,7 @@ impl Session {
     }
 
     /// Finds the row of a unique key and leaves its bytes in `self.row`.
-    async fn find_row(
+    pub(crate) async fn find_row(
         &mut self,
         access: &RowAccess,
         snapshot: &Snapshot,
@@ -344,41 +349,15 @@ impl Session {
     }
 
     /// Whether the row in `self.row` meets the condition.
-    fn row_passes(&self, access: &RowAccess, params: &[Value], env: &FormatEnv) -> Result<bool> {
-        let view = RowView::new(types(&access.table), &self.row);
-        let cx = EvalContext { row: Some(view), params, env };
-        Ok(access.filter.truth(&cx)? == Some(true))
-    }
-
-    pub(crate) async fn direct_select(
-        &mut self,
-        select: &DirectSelect,
+    pub(crate) fn row_passes(
+        &self,
+        access: &RowAccess,
         params: &[Value],
         env: &FormatEnv,
     ) -> Result<bool> {
-        let access = &select.row;
-        let mut snapshot = self.snapshot().await?;
-        let Some(rowid) = self.find_row(access, &snapshot, params, env).await? else {
-            return Ok(false);
-        };
-        let Some(lock) = select.lock else { return Ok(true) };
-        self.check_writable("SELECT FOR UPDATE")?;
-        let wait = lock.wait(self.settings.lock_timeout_us);
-        let txn = self.transaction()?;
-        loop {
-            let change = table::lock(&self.ctx, &txn, &access.table, rowid, &snapshot, wait).await;
-            match change.map_err(|error| row_error(error, &access.table))? {
-                Change::Done => return Ok(true),
-                Change::Gone | Change::Skipped => return Ok(false),
-                Change::Newer(row) => {
-                    self.row = row;
-                    if !self.row_passes(access, params, env)? {
-                        return Ok(false);
-                    }
-                    snapshot = self.later_snapshot().await?;
-                }
-            }
-        }
+        let view = RowView::new(types(&access.table), &self.row);
+        let cx = EvalContext { row: Some(view), params, env };
+        Ok(access.filter.truth(&cx)? == Some(true))
     }
 
     /// Updates the row of a key; its new bytes are in `self.row` afterwards.
@@ -389,7 +368,7 @@ impl Session {
         params: &[Value],
         env: &FormatEnv,
     ) -> Result<usize> {
-        let mut snapshot = self.snapshot().await?;
+        let mut snapshot = self.snapshot()?;
         let taken = self.take_row(access, &snapshot, params, env).await?;
         self.note_key_row(taken.is_some());
         let Some((rowid, mut held)) = taken else { return Ok(0) };
@@ -420,7 +399,7 @@ impl Session {
                     if !self.row_passes(access, params, env)? {
                         return Ok(0);
                     }
-                    snapshot = self.later_snapshot().await?;
+                    snapshot = self.later_snapshot()?;
                 }
             }
         }
@@ -432,7 +411,7 @@ impl Session {
         params: &[Value],
         env: &FormatEnv,
     ) -> Result<usize> {
-        let mut snapshot = self.snapshot().await?;
+        let mut snapshot = self.snapshot()?;
         let taken = self.take_row(access, &snapshot, params, env).await?;
         self.note_key_row(taken.is_some());
         let Some((rowid, mut held)) = taken else { return Ok(0) };
@@ -453,7 +432,7 @@ impl Session {
                     if !self.row_passes(access, params, env)? {
                         return Ok(0);
                     }
-                    snapshot = self.later_snapshot().await?;
+                    snapshot = self.later_snapshot()?;
                 }
             }
         }
@@ -532,7 +511,7 @@ impl Session {
     ) -> Result<String> {
         let verb = if plan.set.is_some() { "UPDATE" } else { "DELETE" };
         self.check_writable(verb)?;
-        let snapshot = self.snapshot().await?;
+        let snapshot = self.snapshot()?;
         let mut output = Output::new(plan.returning.as_ref(), params.clone(), encoder);
         let state = Arc::new(ExecState {
             ctx: self.ctx.clone(),
@@ -616,7 +595,7 @@ impl Session {
                 }
                 Change::Gone | Change::Skipped => return Ok(Fate::Skipped),
                 Change::Newer(row) => {
-                    snapshot = self.later_snapshot().await?;
+                    snapshot = self.later_snapshot()?;
                     let again =
                         self.look_again(&plan.query, params, &snapshot, rowid, &row).await?;
                     let Some(batch) = again else { return Ok(Fate::Skipped) };

@@ -327,7 +327,7 @@ impl Session {
         let txn = self.transaction()?;
         match txn.isolation() {
             // Rows that the transaction does not see it may not change either: 40001.
-            Isolation::RepeatableRead => self.snapshot().await,
+            Isolation::RepeatableRead => self.snapshot(),
             Isolation::ReadCommitted => Ok(txn.newest_snapshot()?),
         }
     }

@@ -39,6 +39,7 @@ mod idioms;
 mod insert;
 mod kept;
 mod key_exprs;
+mod key_read;
 mod lock_words;
 mod locking;
 mod log_on;

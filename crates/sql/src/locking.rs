@@ -301,7 +301,7 @@ impl Session {
         mut encoder: RowEncoder,
         sink: &mut dyn RowSink,
     ) -> Result<u64> {
-        let snapshot = self.snapshot().await?;
+        let snapshot = self.snapshot()?;
         let state = self.exec_state(params.clone()).await?;
         let mut stream = self.open_measured(plan, state).await?;
         let mut sent = 0u64;
@@ -351,12 +351,12 @@ impl Session {
         mut encoder: RowEncoder,
         sink: &mut dyn RowSink,
     ) -> Result<u64> {
-        let mut snapshot = self.snapshot().await?;
+        let mut snapshot = self.snapshot()?;
         let found = loop {
             match self.locked_at(plan, lock, &params, &snapshot, skip.saturating_add(limit)).await?
             {
                 Some(found) => break found,
-                None => snapshot = self.later_snapshot().await?,
+                None => snapshot = self.later_snapshot()?,
             }
         };
         let (mut skip, mut sent) = (skip, 0);
@@ -470,7 +470,7 @@ impl Session {
                 Change::Done => return Ok(Some(fresh)),
                 Change::Gone | Change::Skipped => return Ok(None),
                 Change::Newer(row) => {
-                    snapshot = self.later_snapshot().await?;
+                    snapshot = self.later_snapshot()?;
                     match self.look_again(plan, params, &snapshot, rowid, &row).await? {
                         None => return Ok(None),
                         some => fresh = some,

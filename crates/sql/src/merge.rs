@@ -422,7 +422,7 @@ impl Session {
                 Change::Skipped => return Ok(Fate::Left),
                 Change::Gone => return Ok(Fate::Unmatched),
                 Change::Newer(newer) => {
-                    snapshot = self.later_snapshot().await?;
+                    snapshot = self.later_snapshot()?;
                     let again = self.merge_again(plan, params, &snapshot, rowid, &newer).await?;
                     let Some(batch) = again else { return Ok(Fate::Unmatched) };
                     fresh = Some(TargetRows::new(&batch)?);

@@ -411,7 +411,7 @@ impl Session {
         max_rows: usize,
         sink: &mut dyn RowSink,
     ) -> Result<Fetched> {
-        let snapshot = self.snapshot().await?;
+        let snapshot = self.snapshot()?;
         let given = Arc::new(Vec::new());
         self.running = Some(RunningParts { snapshot, given, changed: BTreeSet::new() });
         let done = self.run_parts(plan, params, portal, encoder, max_rows, sink).await;

@@ -111,6 +111,58 @@ fn next(seg: &IndexSeg, seek: Seek<'_>, to_level: u8, expect_level: Option<u8>, 
     seek.child(b).map_or(Next::Lost, |dba| Next::Child(dba, level - 1))
 }
 
+/// How far a descent has come.
+pub(super) struct Way {
+    at: Dba,
+    /// Level that the block there must have; `None`: it is the root.
+    level: Option<u8>,
+    restarts: u32,
+}
+
+impl Way {
+    pub(super) fn from_root(seg: &IndexSeg) -> Way {
+        Way { at: seg.root, level: None, restarts: 0 }
+    }
+
+    /// What was at the end of it is not the wanted block: from the root again.
+    ///
+    /// # Errors
+    /// It has been so too often.
+    pub(super) fn again(&mut self, seg: &IndexSeg) -> Result<()> {
+        self.restarts += 1;
+        if self.restarts >= RESTARTS_MAX {
+            let text = format!("index {} at {}: no way down", seg.obj, seg.root);
+            return Err(Error::Invariant(text));
+        }
+        (self.at, self.level) = (seg.root, None);
+        Ok(())
+    }
+
+    /// Takes the step that the block says; the wanted block if that is the last one.
+    fn step(
+        &mut self,
+        seg: &IndexSeg,
+        to_level: u8,
+        hop: &mut Option<Hop>,
+        next: Next,
+    ) -> Result<Option<Dba>> {
+        match next {
+            Next::Here => return Ok(Some(self.at)),
+            Next::Child(child, child_level) if child_level == to_level && to_level == 0 => {
+                return Ok(Some(child));
+            }
+            Next::Child(child, child_level) => (self.at, self.level) = (child, Some(child_level)),
+            Next::Right(found) => {
+                self.at = found.right;
+                *hop = Some(found);
+            }
+            Next::Lost if self.at == seg.root => return Err(Error::ObjectGone),
+            Next::Lost => self.again(seg)?,
+        }
+        Ok(None)
+    }
+}
+
 /// The block of `to_level` that `seek` wants, as far as the branches know. A leaf found through a
 /// branch is not looked at: whoever pins or reads it checks its bounds. `hop` is set to the
 /// last right link followed.
@@ -125,25 +177,50 @@ pub(super) async fn descend(
     to_level: u8,
     hop: &mut Option<Hop>,
 ) -> Result<Dba> {
-    for _ in 0..RESTARTS_MAX {
-        let (mut at, mut level) = (seg.root, None);
-        loop {
-            match cache.read(ctx, at, |b| next(seg, seek, to_level, level, b)).await? {
-                Next::Here => return Ok(at),
-                Next::Child(child, child_level) if child_level == to_level && to_level == 0 => {
-                    return Ok(child);
-                }
-                Next::Child(child, child_level) => (at, level) = (child, Some(child_level)),
-                Next::Right(found) => {
-                    at = found.right;
-                    *hop = Some(found);
-                }
-                Next::Lost if at == seg.root => return Err(Error::ObjectGone),
-                Next::Lost => break,
-            }
+    let mut way = Way::from_root(seg);
+    descend_on(ctx, cache, seg, seek, to_level, hop, &mut way).await
+}
+
+/// The same from where a descent has come to.
+pub(super) async fn descend_on(
+    ctx: &Ctx,
+    cache: &Cache,
+    seg: &IndexSeg,
+    seek: Seek<'_>,
+    to_level: u8,
+    hop: &mut Option<Hop>,
+    way: &mut Way,
+) -> Result<Dba> {
+    loop {
+        let level = way.level;
+        let next = cache.read(ctx, way.at, |b| next(seg, seek, to_level, level, b)).await?;
+        if let Some(found) = way.step(seg, to_level, hop, next)? {
+            return Ok(found);
         }
     }
-    Err(Error::Invariant(format!("index {} at {}: no way down", seg.obj, seg.root)))
+}
+
+/// The leaf that `seek` wants, as far as one comes without waiting. `None`: the block that the way
+/// has come to is not here.
+///
+/// # Errors
+/// As [`descend`].
+pub(super) fn leaf_now(
+    ctx: &Ctx,
+    cache: &Cache,
+    seg: &IndexSeg,
+    seek: Seek<'_>,
+    way: &mut Way,
+) -> Result<Option<Dba>> {
+    loop {
+        let level = way.level;
+        let Ok(next) = cache.try_read(ctx, way.at, |b: &[u8]| next(seg, seek, 0, level, b)) else {
+            return Ok(None);
+        };
+        if let Some(found) = way.step(seg, 0, &mut None, next)? {
+            return Ok(Some(found));
+        }
+    }
 }
 
 /// The leaf of the index with this root that covers `key` now: rollback of an index entry must find

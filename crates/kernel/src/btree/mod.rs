@@ -21,6 +21,6 @@ pub use descend::{Finder, find_leaf};
 pub use key::{KeyForm, entry_key, same_key};
 pub use look::{Figures, IndexLook};
 pub use modify::{InsertOutcome, delete, holder, insert, insert_run, try_insert};
-pub use scan::{RangeScan, lookup};
+pub use scan::{LookupBegun, RangeScan, Sought, lookup, lookup_now, lookup_on};
 pub use seg::{IndexSeg, create};
 pub use shape::KEY_BYTES_MAX;

@@ -11,17 +11,14 @@ use block::layout::Kind;
 use block::piece::{END_BYTES, Piece};
 use block::rows::{self, Entry};
 use block::{Dba, Rowid};
+use env::BoxFuture;
 use observe::Ctx;
 
-use super::descend::{Seek, descend};
+use super::descend::{Seek, Way, descend_on, leaf_now};
 use super::seg::IndexSeg;
 use crate::error::{Error, Result};
-use crate::read::{self, Expect};
+use crate::read::{self, Expect, Seen};
 use crate::txn::Snapshot;
-
-/// Times a leaf found on the way down may turn out to be another block before it is taken for a
-/// bug.
-const RESTARTS_MAX: u32 = 100;
 
 /// What one look at a leaf found.
 enum Look<T> {
@@ -31,6 +28,79 @@ enum Look<T> {
     /// Not the leaf: descend again.
     Lost,
     TooOld,
+}
+
+/// How far the look-up of a key has come that has something to wait for.
+pub struct LookupBegun {
+    way: Way,
+    /// The leaf that it is at, if it has come so far.
+    leaf: Option<(Dba, read::Begun)>,
+}
+
+impl LookupBegun {
+    /// Nothing has been looked at yet; `hint` is where the leaf probably is.
+    fn at(seg: &IndexSeg, hint: Option<Dba>) -> LookupBegun {
+        let leaf = hint.map(|leaf| (leaf, read::Begun::default()));
+        LookupBegun { way: Way::from_root(seg), leaf }
+    }
+}
+
+/// What the look-up of a key came to that does not wait.
+pub enum Sought {
+    Found(Option<Rowid>),
+    /// [`lookup_on`] goes on from here.
+    Waits(LookupBegun),
+}
+
+/// The row that a leaf's live entry of exactly this key points to.
+fn row_of(key: &[u8], b: &[u8]) -> Option<Rowid> {
+    let entry = rows::search(b, key).ok().map(|pos| rows::entry(b, pos));
+    entry.filter(|e| !e.is_deleted()).map(|e| Rowid::from_u64(e.value))
+}
+
+/// As [`lookup`] if that need not wait: no future is made for it.
+///
+/// # Errors
+/// [`Error::SnapshotTooOld`]; [`Error::ObjectGone`].
+pub fn lookup_now(ctx: &Ctx, snap: &Snapshot, seg: &IndexSeg, key: &[u8]) -> Result<Sought> {
+    let (cache, seek, expect) = (&snap.core().cache, Seek::At(key), leaf_of(seg));
+    let mut way = Way::from_root(seg);
+    loop {
+        let Some(mut leaf) = leaf_now(ctx, cache, seg, seek, &mut way)? else {
+            return Ok(Sought::Waits(LookupBegun { way, leaf: None }));
+        };
+        loop {
+            let mut f = Some(|b: &[u8]| row_of(key, b));
+            let mut looks = Some(|b: &[u8]| look(snap, seek, b, &mut f));
+            match read::consistent_now(ctx, snap, leaf, expect, &mut looks)? {
+                Seen::Waits(begun) => {
+                    return Ok(Sought::Waits(LookupBegun { way, leaf: Some((leaf, begun)) }));
+                }
+                Seen::Done(seen) => match seen.unwrap_or(Look::Lost) {
+                    Look::Found(out) => return Ok(Sought::Found(out)),
+                    Look::Right(right) => leaf = right,
+                    Look::Lost => break,
+                    Look::TooOld => return Err(purged(snap)),
+                },
+            }
+        }
+        way.again(seg)?;
+    }
+}
+
+/// Goes on with a look-up that waits. What it is made of is no part of its callers' types, which
+/// are deep enough.
+///
+/// # Errors
+/// As [`lookup`].
+pub fn lookup_on<'a>(
+    ctx: &'a Ctx,
+    snap: &'a Snapshot,
+    seg: &'a IndexSeg,
+    key: &'a [u8],
+    begun: LookupBegun,
+) -> BoxFuture<'a, Result<Option<Rowid>>> {
+    env::boxed!(on_leaf(ctx, snap, seg, Seek::At(key), begun, move |b| row_of(key, b)))
 }
 
 /// The row that the live entry of exactly this key points to.
@@ -43,44 +113,52 @@ pub async fn lookup(
     seg: &IndexSeg,
     key: &[u8],
 ) -> Result<Option<Rowid>> {
-    on_leaf(ctx, snap, seg, Seek::At(key), None, |b| {
-        let entry = rows::search(b, key).ok().map(|pos| rows::entry(b, pos));
-        entry.filter(|e| !e.is_deleted()).map(|e| Rowid::from_u64(e.value))
-    })
-    .await
+    match lookup_now(ctx, snap, seg, key)? {
+        Sought::Found(found) => Ok(found),
+        Sought::Waits(begun) => lookup_on(ctx, snap, seg, key, begun).await,
+    }
 }
 
-/// Runs `f` on the leaf that `seek` wants, as of the snapshot. `hint` is where it probably is.
+fn leaf_of(seg: &IndexSeg) -> Expect {
+    Expect { kind: Kind::Leaf, obj: seg.obj, birth: seg.birth }
+}
+
+fn purged(snap: &Snapshot) -> Error {
+    Error::too_old(snap.scn(), "deleted index entries were purged")
+}
+
+/// Runs `f` on the leaf that `seek` wants, as of the snapshot, from where a look-up has come to.
 async fn on_leaf<T: Send>(
     ctx: &Ctx,
     snap: &Snapshot,
     seg: &IndexSeg,
     seek: Seek<'_>,
-    hint: Option<Dba>,
+    begun: LookupBegun,
     f: impl FnOnce(&[u8]) -> T + Send,
 ) -> Result<T> {
-    let cache = &snap.core().cache;
+    let (cache, expect) = (&snap.core().cache, leaf_of(seg));
     let mut f = Some(f);
-    let mut hint = hint;
-    for _ in 0..RESTARTS_MAX {
-        let mut leaf = match hint.take() {
-            Some(leaf) => leaf,
-            None => descend(ctx, cache, seg, seek, 0, &mut None).await?,
+    let LookupBegun { mut way, leaf: mut first } = begun;
+    loop {
+        let (mut leaf, mut seen) = match first.take() {
+            Some((leaf, seen)) => (leaf, Some(seen)),
+            None => (descend_on(ctx, cache, seg, seek, 0, &mut None, &mut way).await?, None),
         };
         loop {
-            let expect = Expect { kind: Kind::Leaf, obj: seg.obj, birth: seg.birth };
-            let look = read::consistent(ctx, snap, leaf, expect, |b| look(snap, seek, b, &mut f));
-            match look.await?.unwrap_or(Look::Lost) {
+            let look = |b: &[u8]| look(snap, seek, b, &mut f);
+            let found = match seen.take() {
+                Some(seen) => read::consistent_on(ctx, snap, leaf, expect, look, seen).await?,
+                None => read::consistent(ctx, snap, leaf, expect, look).await?,
+            };
+            match found.unwrap_or(Look::Lost) {
                 Look::Found(out) => return Ok(out),
                 Look::Right(right) => leaf = right,
                 Look::Lost => break,
-                Look::TooOld => {
-                    return Err(Error::too_old(snap.scn(), "deleted index entries were purged"));
-                }
+                Look::TooOld => return Err(purged(snap)),
             }
         }
+        way.again(seg)?;
     }
-    Err(Error::Invariant(format!("index {} at {}: no leaf for a key", seg.obj, seg.root)))
 }
 
 fn look<T, F: FnOnce(&[u8]) -> T>(
@@ -243,7 +321,8 @@ impl RangeScan {
             Bound::Unbounded => Seek::At(&[]),
         };
         let high = as_slice(&self.high);
-        on_leaf(ctx, &self.snap, &self.seg, seek, hint, |b| {
+        let begun = LookupBegun::at(&self.seg, hint);
+        on_leaf(ctx, &self.snap, &self.seg, seek, begun, |b| {
             let mut entries = 0;
             for pos in first_position(b, from)..rows::slot_count(b) {
                 let entry = rows::entry(b, pos);
@@ -277,7 +356,8 @@ impl RangeScan {
             Bound::Unbounded => Seek::Last,
         };
         let low = as_slice(&self.low);
-        on_leaf(ctx, &self.snap, &self.seg, seek, None, |b| {
+        let begun = LookupBegun::at(&self.seg, None);
+        on_leaf(ctx, &self.snap, &self.seg, seek, begun, |b| {
             let mut entries = 0;
             for pos in (0..end_position(b, to)).rev() {
                 let entry = rows::entry(b, pos);

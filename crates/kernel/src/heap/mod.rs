@@ -18,6 +18,7 @@ pub(crate) use chain::{Stub, piece_of};
 pub use current::{CurrentRow, current_rows};
 pub use insert::{insert, insert_many};
 pub use modify::{Held, delete, delete_held, hold, lock, update, update_held};
+pub(crate) use scan::{FetchBegun, Fetched, fetch_now, fetch_on};
 pub use scan::{Granule, Scan, fetch, fetch_block, sample, scan, scan_granule, scan_granules};
 
 /// What became of an attempt to change or lock a row.

@@ -13,7 +13,7 @@ use observe::{Ctx, Operation};
 use super::HeapSeg;
 use super::chain::{self, Stub};
 use crate::error::{Error, Result};
-use crate::read::{self, Brought, Expect, YOUNGER};
+use crate::read::{self, Brought, Expect, Seen, YOUNGER};
 use crate::txn::{Held, Snapshot, WorkMemory};
 
 /// Blocks of one granule, at the most.
@@ -61,10 +61,90 @@ enum Found {
     Head(Stub),
 }
 
+/// What a fetch came to that does not wait.
+pub(crate) enum Fetched {
+    /// Whether there is a row; if so, it is in `out`.
+    Done(bool),
+    /// [`fetch_on`] goes on from here.
+    Waits(FetchBegun),
+}
+
+/// How far a fetch has come that has something to wait for.
+pub(crate) enum FetchBegun {
+    /// It looks at the block.
+    Block(read::Begun),
+    /// The row is in pieces, which are to be read.
+    Pieces(Stub),
+}
+
+/// Looks for the row in its block.
+fn found_at(slot: u16, b: &[u8], out: &mut Vec<u8>) -> Found {
+    match rows::get(b, slot).filter(|r| r.flags & (rows::DELETED | rows::PIECE) == 0) {
+        None => Found::Nothing,
+        Some(row) => match Stub::of(&row) {
+            Some(stub) => Found::Head(stub),
+            None => {
+                out.extend_from_slice(row.bytes);
+                Found::Row
+            }
+        },
+    }
+}
+
+/// As [`fetch`] if that need not wait: no future is made for it.
+///
+/// # Errors
+/// [`Error::SnapshotTooOld`]; [`Error::ObjectGone`].
+pub(crate) fn fetch_now(
+    ctx: &Ctx,
+    seg: &HeapSeg,
+    rowid: Rowid,
+    snap: &Snapshot,
+    out: &mut Vec<u8>,
+) -> Result<Fetched> {
+    out.clear();
+    let mut look = Some(|b: &[u8]| found_at(rowid.slot, b, out));
+    let seen = read::consistent_now(ctx, snap, rowid.dba, expect(seg), &mut look)?;
+    Ok(match seen {
+        Seen::Waits(begun) => Fetched::Waits(FetchBegun::Block(begun)),
+        Seen::Done(None | Some(Found::Nothing)) => Fetched::Done(false),
+        Seen::Done(Some(Found::Row)) => Fetched::Done(true),
+        Seen::Done(Some(Found::Head(stub))) => Fetched::Waits(FetchBegun::Pieces(stub)),
+    })
+}
+
+/// Goes on with a fetch that waits.
+///
+/// # Errors
+/// As [`fetch`].
+pub(crate) async fn fetch_on(
+    ctx: &Ctx,
+    seg: &HeapSeg,
+    rowid: Rowid,
+    snap: &Snapshot,
+    out: &mut Vec<u8>,
+    begun: FetchBegun,
+) -> Result<bool> {
+    let stub = match begun {
+        FetchBegun::Pieces(stub) => stub,
+        FetchBegun::Block(begun) => {
+            let look = |b: &[u8]| found_at(rowid.slot, b, out);
+            let seen = read::consistent_on(ctx, snap, rowid.dba, expect(seg), look, begun).await?;
+            match seen.unwrap_or(Found::Nothing) {
+                Found::Nothing => return Ok(false),
+                Found::Row => return Ok(true),
+                Found::Head(stub) => stub,
+            }
+        }
+    };
+    chain::read_consistent(ctx, seg, snap, stub, out).await?;
+    Ok(true)
+}
+
 /// The row at `rowid` as `snap` shows it, into `out` (cleared first). `false`: it shows none.
 ///
 /// # Errors
-/// [`Error::SnapshotTooOld`]; what reading blocks can fail with.
+/// [`Error::SnapshotTooOld`], [`Error::ObjectGone`]; what reading blocks can fail with.
 pub async fn fetch(
     ctx: &Ctx,
     seg: &HeapSeg,
@@ -72,26 +152,9 @@ pub async fn fetch(
     snap: &Snapshot,
     out: &mut Vec<u8>,
 ) -> Result<bool> {
-    out.clear();
-    let found = consistent(ctx, seg, snap, rowid.dba, |b| {
-        match rows::get(b, rowid.slot).filter(|r| r.flags & (rows::DELETED | rows::PIECE) == 0) {
-            None => Found::Nothing,
-            Some(row) => match Stub::of(&row) {
-                Some(stub) => Found::Head(stub),
-                None => {
-                    out.extend_from_slice(row.bytes);
-                    Found::Row
-                }
-            },
-        }
-    });
-    match found.await?.unwrap_or(Found::Nothing) {
-        Found::Nothing => Ok(false),
-        Found::Row => Ok(true),
-        Found::Head(stub) => {
-            chain::read_consistent(ctx, seg, snap, stub, out).await?;
-            Ok(true)
-        }
+    match fetch_now(ctx, seg, rowid, snap, out)? {
+        Fetched::Done(found) => Ok(found),
+        Fetched::Waits(begun) => env::boxed!(fetch_on(ctx, seg, rowid, snap, out, begun)).await,
     }
 }
 

@@ -102,6 +102,51 @@ enum First<R> {
 /// Undo that is gone because its transaction ended meanwhile: the block is read again this often.
 const RETRIES_MAX: u32 = 8;
 
+/// What a look at a block came to that does not wait.
+pub enum Seen<R> {
+    /// What `f` said; `None`: the block has no rows.
+    Done(Option<R>),
+    /// There is something to wait for: [`consistent_on`].
+    Waits(Begun),
+}
+
+/// What a look that has to wait has found already.
+#[derive(Default)]
+pub struct Begun(Option<Clone>);
+
+/// As [`consistent`] if that need not wait: most looks end here. `f` is taken if it is called.
+///
+/// # Errors
+/// [`Error::SnapshotTooOld`], [`Error::ObjectGone`].
+pub fn consistent_now<R>(
+    ctx: &Ctx,
+    snap: &Snapshot,
+    dba: Dba,
+    expect: Expect,
+    f: &mut Option<impl FnOnce(&[u8]) -> R>,
+) -> Result<Seen<R>> {
+    match snap.core().cache.try_read(ctx, dba, |b: &[u8]| first_look(snap, expect, b, f)) {
+        Err(_) => Ok(Seen::Waits(Begun::default())),
+        Ok(Ok(Some(First::Clone(clone)))) => Ok(Seen::Waits(Begun(Some(clone)))),
+        Ok(done) => Ok(Seen::Done(finish_first(ctx, done?)?)),
+    }
+}
+
+/// [`consistent`] after [`consistent_now`] has found that it waits.
+///
+/// # Errors
+/// As [`consistent`].
+pub async fn consistent_on<R>(
+    ctx: &Ctx,
+    snap: &Snapshot,
+    dba: Dba,
+    expect: Expect,
+    f: impl FnOnce(&[u8]) -> R + Send,
+    begun: Begun,
+) -> Result<Option<R>> {
+    env::boxed!(consistent_waiting(ctx, snap, dba, expect, Some(f), begun.0)).await
+}
+
 /// Runs `f` once on block `dba` as of `snap`. `Ok(None)`: the block is not formatted (or of another
 /// kind of the same segment): it has no rows.
 ///
@@ -115,14 +160,13 @@ pub async fn consistent<R>(
     f: impl FnOnce(&[u8]) -> R + Send,
 ) -> Result<Option<R>> {
     let mut f = Some(f);
-    let look = |b: &[u8]| first_look(snap, expect, b, &mut f);
-    let first = match snap.core().cache.try_read(ctx, dba, look) {
-        Err(_) => None,
-        Ok(Ok(Some(First::Clone(clone)))) => Some(clone),
-        Ok(done) => return finish_first(ctx, done?),
-    };
-    // All that may wait is in a box of its own: the future of the common case stays small.
-    env::boxed!(consistent_waiting(ctx, snap, dba, expect, f, first)).await
+    match consistent_now(ctx, snap, dba, expect, &mut f)? {
+        Seen::Done(out) => Ok(out),
+        // All that may wait is in a box of its own: the future of the common case stays small.
+        Seen::Waits(begun) => {
+            env::boxed!(consistent_waiting(ctx, snap, dba, expect, f, begun.0)).await
+        }
+    }
 }
 
 /// What the first look came to, if it was enough.

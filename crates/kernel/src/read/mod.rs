@@ -4,5 +4,8 @@ mod consistent;
 mod serve;
 mod sight;
 
-pub use consistent::{Brought, Expect, YOUNGER, bring, bring_run, changed_since, consistent};
+pub use consistent::{
+    Begun, Brought, Expect, Seen, YOUNGER, bring, bring_run, changed_since, consistent,
+    consistent_now, consistent_on,
+};
 pub use serve::{Draft, UNDO_RECORDS_MAX};

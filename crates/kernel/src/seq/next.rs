@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use env::Micros;
 use observe::{Ctx, TimePart, WaitEvent, enq_p1};
 
 use super::cache::{CachedSequence, Range, Slot};
@@ -126,12 +127,14 @@ async fn take_one(
     slot: &Arc<Slot>,
 ) -> Result<i64> {
     let (core, wait) = (txn.core(), (WaitEvent::RowCacheLock, [CACHE_ID, 0, ROW_CACHE_X]));
+    // Each value comes from the dictionary: to wait for one's turn there is part of that.
+    let _timed = ctx.timed(TimePart::SequenceLoad);
     let asked = core.env.now();
     let request = ctx.ask_enqueue(WaitEvent::EnqSq);
     let mut turns = ctx.wait_or_cancel(wait.0, wait.1, slot.refill.lock()).await?;
     let turn = turns.begin(ctx, txn, def, Some(wait)).await?;
     let _held = request.granted();
-    let taken = refill(ctx, core, def, slot, 1).await?;
+    let taken = refill(ctx, core, def, slot, (1, asked)).await?;
     turns.end(turn, asked, slot);
     Ok(taken.first)
 }
@@ -152,7 +155,10 @@ async fn take_common(
     let _held = request.granted();
     let mut range = match turn.common(def) {
         Some(range) => range,
-        None => refill(ctx, core, def, slot, def.cache.unsigned_abs().min(COMMON_MAX)).await?,
+        None => {
+            let wanted = def.cache.unsigned_abs().min(COMMON_MAX);
+            refill(ctx, core, def, slot, (wanted, core.env.now())).await?
+        }
     };
     let value = range.take().ok_or_else(|| Error::SequenceExhausted(def.name.clone()))?;
     // Taken by rules that this session does not know yet: nobody else may go on from there by its.
@@ -214,26 +220,27 @@ async fn fill(ctx: &Ctx, core: &Arc<Core>, def: &SequenceDef, slot: &Slot) -> Re
         Some(_) => slot.wanted(cache, core.env.now()),
         None => cache,
     };
-    slot.put(refill(ctx, core, def, slot, wanted).await?, def.generation);
+    let taken = refill(ctx, core, def, slot, (wanted, core.env.now())).await?;
+    slot.put(taken, def.generation);
     Ok(())
 }
 
-/// Takes values in a transaction of its own; durable when this returns.
+/// Takes values in a transaction of its own; durable when this returns. Also since when whoever
+/// takes them has been about it.
 async fn refill(
     ctx: &Ctx,
     core: &Arc<Core>,
     def: &SequenceDef,
     slot: &Slot,
-    wanted: u64,
+    (wanted, since): (u64, Micros),
 ) -> Result<Range> {
     let own = autonomous(core);
     // Whatever it waits for, block or row, another instance is changing the sequence's entry.
     let p = [CACHE_ID, 0, ROW_CACHE_X];
     let _timed = ctx.timed(TimePart::SequenceLoad);
-    let began = core.env.now();
     let taken = ctx.wait_over(WaitEvent::RowCacheLock, p, take(ctx, &own, def, wanted)).await;
     let finished = finish(ctx, &own, taken).await;
-    let us = core.env.now().since(began);
+    let us = core.env.now().since(since);
     if finished.is_ok() {
         slot.note_load(def, us);
     }

@@ -1,12 +1,14 @@
 //! Rows as of a snapshot: by address, by key, by key range, all.
 
+use std::borrow::Cow;
 use std::ops::Bound;
 use std::sync::Arc;
 
 use block::{Dba, MASTER_GROUP_BLOCKS, Rowid};
+use env::BoxFuture;
 use observe::{Ctx, Operation, Stat, Target};
 
-use crate::btree::{self, IndexSeg, RangeScan};
+use crate::btree::{self, IndexSeg, RangeScan, Sought};
 use crate::dict::{IndexDef, IndexKind, TableDef};
 use crate::error::{Error, Result};
 use crate::heap::{self, HeapSeg};
@@ -151,14 +153,117 @@ pub async fn index_rowid(
     lookup(ctx, index, key, snap).await
 }
 
-async fn lookup(ctx: &Ctx, index: &IndexDef, key: &[u8], snap: &Snapshot) -> Result<Option<Rowid>> {
-    let seg = index_seg(index);
+/// The key as the index keeps it.
+fn arranged<'k>(index: &IndexDef, key: &'k [u8]) -> Cow<'k, [u8]> {
     if index.kind != IndexKind::Reverse {
-        return btree::lookup(ctx, snap, &seg, key).await;
+        return Cow::Borrowed(key);
     }
     let mut key = key.to_vec();
     index.arrange(&mut key);
-    btree::lookup(ctx, snap, &seg, &key).await
+    Cow::Owned(key)
+}
+
+async fn lookup(ctx: &Ctx, index: &IndexDef, key: &[u8], snap: &Snapshot) -> Result<Option<Rowid>> {
+    let (seg, key) = (index_seg(index), arranged(index, key));
+    match btree::lookup_now(ctx, snap, &seg, &key)? {
+        Sought::Found(found) => Ok(found),
+        Sought::Waits(begun) => btree::lookup_on(ctx, snap, &seg, &key, begun).await,
+    }
+}
+
+/// What [`index_lookup_now`] came to.
+pub enum Looked {
+    /// Where the row is, if there is one: then it is in `row`.
+    Done(Option<Rowid>),
+    /// [`index_lookup_on`] goes on from here.
+    Waits(LookedBegun),
+}
+
+/// How far a look-up has come that has something to wait for.
+pub struct LookedBegun(Part);
+
+enum Part {
+    Index(btree::LookupBegun),
+    Row(Rowid, heap::FetchBegun),
+}
+
+/// As [`index_lookup`] if that need not wait: no future is made for it, and most look-ups end here.
+///
+/// # Errors
+/// As [`index_lookup`].
+pub fn index_lookup_now(
+    ctx: &Ctx,
+    def: &TableDef,
+    index: &IndexDef,
+    key: &[u8],
+    snap: &Snapshot,
+    row: &mut Vec<u8>,
+) -> Result<Looked> {
+    let (seg, key) = (index_seg(index), arranged(index, key));
+    match btree::lookup_now(ctx, snap, &seg, &key)? {
+        Sought::Waits(begun) => Ok(Looked::Waits(LookedBegun(Part::Index(begun)))),
+        Sought::Found(None) => {
+            row.clear();
+            Ok(Looked::Done(None))
+        }
+        Sought::Found(Some(rowid)) => {
+            ctx.bump(Stat::TableFetchByRowid, 1);
+            match heap::fetch_now(ctx, &heap_seg(def), rowid, snap, row)? {
+                heap::Fetched::Done(true) => Ok(Looked::Done(Some(rowid))),
+                heap::Fetched::Done(false) => Err(no_row(index, rowid)),
+                heap::Fetched::Waits(begun) => {
+                    Ok(Looked::Waits(LookedBegun(Part::Row(rowid, begun))))
+                }
+            }
+        }
+    }
+}
+
+/// Goes on with a look-up that waits. What it is made of is no part of its callers' types, which
+/// are deep enough.
+///
+/// # Errors
+/// As [`index_lookup`].
+pub fn index_lookup_on<'a>(
+    ctx: &'a Ctx,
+    def: &'a TableDef,
+    index: &'a IndexDef,
+    key: &'a [u8],
+    snap: &'a Snapshot,
+    row: &'a mut Vec<u8>,
+    begun: LookedBegun,
+) -> BoxFuture<'a, Result<Option<Rowid>>> {
+    env::boxed!(look_on(ctx, def, index, key, snap, row, begun))
+}
+
+async fn look_on(
+    ctx: &Ctx,
+    def: &TableDef,
+    index: &IndexDef,
+    key: &[u8],
+    snap: &Snapshot,
+    row: &mut Vec<u8>,
+    begun: LookedBegun,
+) -> Result<Option<Rowid>> {
+    let (rowid, found) = match begun.0 {
+        Part::Row(rowid, begun) => {
+            (rowid, heap::fetch_on(ctx, &heap_seg(def), rowid, snap, row, begun).await?)
+        }
+        Part::Index(begun) => {
+            let (seg, key) = (index_seg(index), arranged(index, key));
+            let Some(rowid) = btree::lookup_on(ctx, snap, &seg, &key, begun).await? else {
+                row.clear();
+                return Ok(None);
+            };
+            (rowid, fetch(ctx, def, rowid, snap, row).await?)
+        }
+    };
+    if found { Ok(Some(rowid)) } else { Err(no_row(index, rowid)) }
+}
+
+fn no_row(index: &IndexDef, rowid: Rowid) -> Error {
+    let what = format!("index {} has an entry for row {rowid}, which is not there", index.name);
+    Error::Corrupt { dba: rowid.dba, what }
 }
 
 /// The row whose entry in a unique index has exactly this key, into `row` (cleared first).
@@ -173,15 +278,10 @@ pub async fn index_lookup(
     snap: &Snapshot,
     row: &mut Vec<u8>,
 ) -> Result<Option<Rowid>> {
-    let Some(rowid) = lookup(ctx, index, key, snap).await? else {
-        row.clear();
-        return Ok(None);
-    };
-    if fetch(ctx, def, rowid, snap, row).await? {
-        return Ok(Some(rowid));
+    match index_lookup_now(ctx, def, index, key, snap, row)? {
+        Looked::Done(found) => Ok(found),
+        Looked::Waits(begun) => index_lookup_on(ctx, def, index, key, snap, row, begun).await,
     }
-    let what = format!("index {} has an entry for row {rowid}, which is not there", index.name);
-    Err(Error::Corrupt { dba: rowid.dba, what })
 }
 
 /// A range of an index, entry by entry.

@@ -1,5 +1,6 @@
 //! Rows and indexes together, on a whole instance in the simulated world.
 
+mod at_once;
 mod batch;
 mod bitmap;
 mod crash;

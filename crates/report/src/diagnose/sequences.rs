@@ -119,7 +119,11 @@ fn asked<'a>(case: &'a Case<'_>) -> (Vec<Asked<'a>>, f64) {
 
 /// Sequences whose refills, or the waits for these, take time.
 pub(super) fn sequences(case: &Case<'_>) -> Vec<Finding> {
-    let (_, wait_us) = case.events(&SEQUENCE_WAITS);
+    let [entry, others @ ..] = SEQUENCE_WAITS;
+    // Waits for the dictionary's entry are part of a refill's time, those for others' refills are
+    // not.
+    let ((_, entry_us), (_, others_us)) = (case.events(&[entry]), case.events(&others));
+    let wait_us = entry_us + others_us;
     let load_us = case.all.sequence_load_us();
     let (all, part) = asked(case);
     // Waits for other entries of the dictionary look the same: there must be one to blame.
@@ -137,8 +141,7 @@ pub(super) fn sequences(case: &Case<'_>) -> Vec<Finding> {
     }));
     evidence.extend(all.iter().take(3).map(Asked::told));
     vec![Finding {
-        // Waits inside a refill are part of its time, those for another session's refill are not.
-        cost_us: part * load_us.max(wait_us),
+        cost_us: part * (load_us.max(entry_us) + others_us),
         sentence: format!(
             "sessions wait for the dictionary's entry of a sequence: {first} has too small a cache."
         ),

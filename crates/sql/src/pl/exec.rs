@@ -1,5 +1,6 @@
 //! SQL inside procedural code: planned once, run with the values of variables.
 
+use super::at_once::by_itself;
 use super::conditions::of_code;
 use super::names::ALL_FIELDS;
 use super::places::{Record, field_at};
@@ -9,12 +10,14 @@ use super::tree::{Dialect, Into, ROW_COUNT, Slot, Sql, Use};
 use crate::encode::{Nowhere, TakenRows};
 use crate::idioms::dates::mark_dates;
 use crate::idioms::exact::as_the_field;
+use crate::key_read::AtOnce;
 use crate::parse::{Parsed, Statement, parse_single};
 use crate::plan::{Direct, Kind as PlanKind, Prepared};
 use crate::planning::Counted;
 use crate::session::{Fetched, Portal, PortalState};
 use crate::{PgError, Result};
 use datafusion::sql::sqlparser::ast::Statement as Ast;
+use futures::future::LocalBoxFuture;
 use kernel::row::{ColType, TypeKind, Value};
 use observe::{CallMark, Stat};
 use query::cast::{CastMode, cast};
@@ -28,8 +31,8 @@ const ROWS_AT_A_TIME: usize = 100;
 
 /// A statement with its plan for parameters of these types.
 pub(crate) struct Ready {
-    types: Vec<Given>,
-    planned: Planned,
+    pub(super) types: Vec<Given>,
+    pub(super) planned: Planned,
     /// Which of the values it takes, if not all: the names of the others are columns'.
     given: Option<Box<[usize]>>,
 }
@@ -37,17 +40,21 @@ pub(crate) struct Ready {
 impl Ready {
     /// The plan, with those of the values that it takes.
     fn with(&self, values: Vec<Value>) -> (Planned, Vec<Value>) {
-        let values = match &self.given {
+        (self.planned.clone(), self.taken(values))
+    }
+
+    /// Those of the values that the plan takes.
+    pub(super) fn taken(&self, values: Vec<Value>) -> Vec<Value> {
+        match &self.given {
             None => values,
             Some(given) => given.iter().map(|at| values[*at].clone()).collect(),
-        };
-        (self.planned.clone(), values)
+        }
     }
 }
 
 /// What the value of a use is as a parameter.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Given {
+pub(super) struct Given {
     /// The number of its type; 0: the one that is wanted.
     oid: u32,
     /// Whether it is of the type that the field's code declares as `date`, whatever holds it.
@@ -55,7 +62,7 @@ struct Given {
 }
 
 impl Given {
-    fn of(ty: Option<ColType>) -> Given {
+    pub(super) fn of(ty: Option<ColType>) -> Given {
         let is_date = ty.is_some_and(|ty| ty.kind == TypeKind::Timestamp && ty.modifier == 0);
         Given { oid: parameter_type(ty), is_date }
     }
@@ -65,7 +72,7 @@ impl Given {
 #[derive(Clone)]
 pub(super) struct Planned {
     pub(super) prepared: Arc<Prepared>,
-    names: Arc<[String]>,
+    pub(super) names: Arc<[String]>,
     pub(super) columns: Arc<[ColType]>,
 }
 
@@ -177,6 +184,10 @@ impl Machine<'_> {
         let all = |used: &Use| used.field.as_deref() == Some(ALL_FIELDS);
         if sql.uses.iter().any(all) {
             return env::boxed!(self.ready_with_rows(sql)).await;
+        }
+        if let Some(values) = self.values_at_once(sql) {
+            let planned = self.ready[sql.id].as_ref().map(|ready| ready.planned.clone());
+            return Ok((planned.ok_or_else(|| PgError::internal("no plan"))?, values?));
         }
         let mut values = Vec::with_capacity(sql.uses.len());
         // Types of what is worked out, once.
@@ -389,7 +400,7 @@ impl Machine<'_> {
     }
 
     /// The value of a variable, and the type it is declared with as a parameter.
-    fn value_of(&self, used: &Use) -> Result<(Value, Given)> {
+    pub(super) fn value_of(&self, used: &Use) -> Result<(Value, Given)> {
         let place = &self.places[used.slot];
         let (value, ty) = match &used.field {
             Some(field) => {
@@ -406,7 +417,7 @@ impl Machine<'_> {
     }
 
     /// The values as the plan wants them.
-    fn given(&self, prepared: &Prepared, values: Vec<Value>) -> Result<Vec<Value>> {
+    pub(super) fn given(&self, prepared: &Prepared, values: Vec<Value>) -> Result<Vec<Value>> {
         let wanted = &prepared.plan.params;
         let same = |value: &Value, ty: &ColType| value.is_null() || kind_of(value) == ty.kind;
         if values.iter().zip(wanted).all(|(value, ty)| same(value, ty)) {
@@ -431,29 +442,30 @@ impl Machine<'_> {
 
     /// The value of an expression, and its type.
     pub(super) async fn eval(&mut self, sql: &Sql) -> Result<(Value, ColType)> {
-        let done = self.eval_as_sql(sql).await;
+        let done = match self.value_at_once(sql) {
+            Some(done) => done,
+            None => self.eval_waiting(sql).await,
+        };
         match self.dialect {
             Dialect::Field => done.map_err(of_code),
             Dialect::Pg => done,
         }
     }
 
+    /// Boxed: most expressions have their value by now, and this is part of each one's future.
+    fn eval_waiting<'a>(
+        &'a mut self,
+        sql: &'a Sql,
+    ) -> LocalBoxFuture<'a, Result<(Value, ColType)>> {
+        env::boxed!(self.eval_as_sql(sql))
+    }
+
     async fn eval_as_sql(&mut self, sql: &Sql) -> Result<(Value, ColType)> {
-        // A variable by itself, or a constant.
-        if let [used] = &sql.uses[..]
-            && sql.text == "$1"
-            && used.field.is_none()
+        if let Some((used, access)) = by_itself(sql)
+            && let Some(access) = access
         {
-            if let Some(access) = &used.access {
-                let (value, ty) = match self.quick(used, access) {
-                    Some(typed) => typed?,
-                    None => self.worked_out(used, access).await?,
-                };
-                return Ok((value, ty.unwrap_or(ColType::new(TypeKind::Text))));
-            }
-            if let Some(ty) = self.places[used.slot].ty {
-                return Ok((self.places[used.slot].value.clone(), ty));
-            }
+            let (value, ty) = self.worked_out(used, access).await?;
+            return Ok((value, ty.unwrap_or(ColType::new(TypeKind::Text))));
         }
         let (planned, values) = self.ready(sql, true).await?;
         let Planned { prepared, columns, .. } = planned;
@@ -471,9 +483,7 @@ impl Machine<'_> {
             let cx = EvalContext { row: None, params: &values, env: &env };
             return Ok((one.eval(&cx)?.into_value(), ty));
         }
-        // Boxed: most expressions have their value by now, and this is part of each one's future.
-        let value = env::boxed!(self.value_by_query(&prepared, values)).await?;
-        Ok((value, ty))
+        Ok((self.value_by_query(&prepared, values).await?, ty))
     }
 
     /// The value of an expression that has to be run as a query.
@@ -496,7 +506,7 @@ impl Machine<'_> {
 
     /// Adds the values of the functions that an expression calls; false, and none: one of them may
     /// have to wait.
-    fn calls_at_once(
+    pub(super) fn calls_at_once(
         &self,
         prepared: &Prepared,
         env: &FormatEnv,
@@ -590,24 +600,32 @@ impl Machine<'_> {
             return Err(PgError::new("P0003", "query returned more than one row")
                 .with_hint("Make sure the query returns a single row, or use LIMIT 1."));
         }
-        match rows.is_empty() {
-            false => {
-                let row = rows.swap_remove(0);
-                match into.targets.iter().any(|target| target.access.is_some()) {
-                    false => self.take_row(&into.targets, row, &names, &columns)?,
-                    true => {
-                        let targets = self.settled_all(&into.targets).await?;
-                        self.take_row(&targets, row, &names, &columns)?;
-                    }
-                }
-                self.places[ROW_COUNT].value = Value::Int8(1);
-                Ok(())
-            }
-            true if into.strict || (is_query && self.dialect == Dialect::Field) => {
-                Err(PgError::new("P0002", "query returned no rows"))
-            }
-            true => self.take_nothing(into, &names, &columns),
+        let row = (!rows.is_empty()).then(|| rows.swap_remove(0));
+        if row.is_some() && into.targets.iter().any(|target| target.access.is_some()) {
+            let settled = env::boxed!(self.settled_all(&into.targets)).await?;
+            return self.take_first(into, &settled, row, (&names, &columns), is_query);
         }
+        self.take_first(into, &into.targets, row, (&names, &columns), is_query)
+    }
+
+    /// The variables take the first row, or learn that there is none.
+    pub(super) fn take_first(
+        &mut self,
+        into: &Into,
+        targets: &[Use],
+        row: Option<Vec<Value>>,
+        (names, columns): (&Arc<[String]>, &Arc<[ColType]>),
+        is_query: bool,
+    ) -> Result<()> {
+        let Some(row) = row else {
+            return match into.strict || (is_query && self.dialect == Dialect::Field) {
+                true => Err(PgError::new("P0002", "query returned no rows")),
+                false => self.take_nothing(into, names, columns),
+            };
+        };
+        self.take_row(targets, row, names, columns)?;
+        self.places[ROW_COUNT].value = Value::Int8(1);
+        Ok(())
     }
 
     /// Runs a query for its effect, or for two rows at most: the rest is not kept. Its rows, and
@@ -624,7 +642,12 @@ impl Machine<'_> {
             && plan.hidden.is_empty()
             && self.session.serves(prepared)
         {
-            let row = self.session.row_within(prepared, direct, &values).await?;
+            let row = match self.session.row_at_once(prepared, direct, &values) {
+                AtOnce::Done(row) => row?,
+                AtOnce::Waits(begun) => {
+                    env::boxed!(self.session.row_on(prepared, direct, &values, begun)).await?
+                }
+            };
             let count = u64::from(row.is_some());
             return Ok((row.into_iter().collect(), count));
         }

@@ -9,6 +9,7 @@
 //! catches an error has taken back what it did (PL/pgSQL), or what the failed statement did (the
 //! field). What it must never do: loop beyond a cancel.
 
+mod at_once;
 mod attributes;
 mod bulk;
 mod check;

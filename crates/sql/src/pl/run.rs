@@ -1,5 +1,6 @@
 //! Runs procedural code.
 
+use super::at_once::Now;
 use super::collections::Item;
 use super::conditions::{message_of, number_in_change, number_of, of_code, told};
 use super::exec::{Cursor, Ready, Source};
@@ -317,7 +318,12 @@ impl<'s> Machine<'s> {
         let mut at = 0;
         while let Some(statement) = statements.get(at) {
             self.session.ctx.check_interrupt()?;
-            let done = self.run_one(&statement.kind).await;
+            let done = match self.run_at_once(&statement.kind) {
+                Now::Done(done) => done,
+                Now::Body(body) => self.run_arm(body).await,
+                Now::Waits(begun) => self.select_on(*begun).await,
+                Now::Nothing => self.run_one(&statement.kind).await,
+            };
             let flow = done.map_err(|error| self.at_line(error, statement))?;
             at += 1;
             match flow {
@@ -333,6 +339,11 @@ impl<'s> Machine<'s> {
         Ok(Flow::Next)
     }
 
+    fn run_arm<'a>(&'a mut self, body: &'a [Statement]) -> LocalBoxFuture<'a, Result<Flow>> {
+        env::boxed!(self.run_all(body))
+    }
+
+    /// Runs a statement that may have something to wait for.
     pub(super) fn run_one<'a>(&'a mut self, kind: &'a Kind) -> LocalBoxFuture<'a, Result<Flow>> {
         env::boxed!(async move {
             match kind {
@@ -640,10 +651,16 @@ impl<'s> Machine<'s> {
 
     pub(super) async fn is_true(&mut self, condition: &Sql) -> Result<bool> {
         let (value, _) = self.eval(condition).await?;
-        match self.converted(&value, ColType::new(TypeKind::Bool))? {
-            Value::Bool(truth) => Ok(truth),
-            _ => Ok(false),
+        self.truth(&value)
+    }
+
+    /// Whether the value of a condition is true.
+    pub(super) fn truth(&self, value: &Value) -> Result<bool> {
+        if let Value::Bool(truth) = value {
+            return Ok(*truth);
         }
+        let held = self.converted(value, ColType::new(TypeKind::Bool))?;
+        Ok(matches!(held, Value::Bool(true)))
     }
 
     /// A value as a variable of a type takes it.

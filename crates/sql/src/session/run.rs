@@ -156,7 +156,7 @@ impl Session {
             let keeps = |handle: &Transaction| handle.isolation() == Isolation::RepeatableRead;
             if self.txn.as_ref().is_some_and(|txn| keeps(&txn.handle)) {
                 // What the transaction sees is settled by its first query, whatever that is.
-                self.snapshot().await?;
+                self.snapshot()?;
             }
             if let Some(row) = self.calculated(query, &params)? {
                 let (mut encoder, readers) = (encoder, query::planner::readers(&row)?);
@@ -269,7 +269,7 @@ impl Session {
         params: Vec<Value>,
         parallel: bool,
     ) -> Result<Arc<ExecState>> {
-        let snapshot = self.snapshot().await?;
+        let snapshot = self.snapshot()?;
         Ok(Arc::new(ExecState {
             ctx: self.ctx.clone(),
             snapshot,

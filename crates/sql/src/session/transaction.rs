@@ -93,17 +93,17 @@ impl Session {
     }
 
     /// What the statement sees.
-    pub(crate) async fn snapshot(&mut self) -> Result<Snapshot> {
-        if let Some(running) = &self.running {
-            return Ok(running.snapshot.clone());
+    pub(crate) fn snapshot(&self) -> Result<Snapshot> {
+        match &self.running {
+            Some(running) => Ok(running.snapshot.clone()),
+            None => self.later_snapshot(),
         }
-        self.later_snapshot().await
     }
 
     /// What a statement sees that looks again at a row which has changed meanwhile.
-    pub(crate) async fn later_snapshot(&mut self) -> Result<Snapshot> {
-        let txn = self.transaction()?;
-        Ok(txn.snapshot(&self.ctx).await?)
+    pub(crate) fn later_snapshot(&self) -> Result<Snapshot> {
+        let txn = self.txn.as_ref().ok_or_else(|| PgError::internal("no transaction"))?;
+        Ok(txn.handle.snapshot_now()?)
     }
 
     /// Commits what is open.

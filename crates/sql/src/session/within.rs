@@ -9,12 +9,12 @@ use super::transaction::Mark;
 use super::{Fetched, Session};
 use crate::encode::RowSink;
 use crate::parse::Statement;
-use crate::plan::{Direct, Kind, Plan, Prepared};
+use crate::plan::{Kind, Plan, Prepared};
 use crate::planning::{Asked, Counted};
 use crate::{PgError, Result};
 use futures::FutureExt;
 use kernel::row::Value;
-use observe::{Outcome, Stat};
+use observe::Stat;
 use std::sync::Arc;
 
 impl Session {
@@ -165,44 +165,6 @@ impl Session {
             }
         }
         Err(kernel::Error::ObjectGone.into())
-    }
-
-    /// The one row of a statement that finds it by its key, as values.
-    pub(crate) async fn row_within(
-        &mut self,
-        prepared: &Prepared,
-        direct: &Direct,
-        params: &[Value],
-    ) -> Result<Option<Vec<Value>>> {
-        self.ctx.bump(Stat::ExecuteCount, 1);
-        self.ctx.bump(Stat::RecursiveCalls, 1);
-        if let Some(txn) = &mut self.txn {
-            (txn.used, txn.queried) = (true, true);
-        }
-        let traced = self.begin_part(prepared, Some(params));
-        if traced.is_some() {
-            self.note_executed(&prepared.plan);
-        }
-        let call = self.begin_call(&prepared.plan);
-        let outer = self.begin_measured(&prepared.plan, traced.is_some());
-        let row = self.direct_row(direct, params).await;
-        let outcome = Outcome {
-            executed: true,
-            failed: row.is_err(),
-            fetched: row.is_ok(),
-            ended: row.is_ok(),
-            rows: u64::from(matches!(row, Ok(Some(_)))),
-        };
-        self.end_measured_with(outer, prepared, row.is_ok().then_some(outcome.rows));
-        self.end_call_with(call.as_ref(), &prepared.plan, outcome);
-        if traced.is_some() {
-            let told = match &row {
-                Ok(row) => Ok(Fetched::Complete(format!("SELECT {}", u8::from(row.is_some())))),
-                Err(error) => Err(error.clone()),
-            };
-            self.end_part(traced, prepared, 0, &told);
-        }
-        row
     }
 
     /// Goes on with a part that has stopped after some rows.

@@ -335,7 +335,7 @@ impl Session {
         if what.verbose {
             self.notice(Severity::Info, format!("analyzing \"{}.{}\"", def.schema, def.name));
         }
-        let snapshot = self.later_snapshot().await?;
+        let snapshot = self.later_snapshot()?;
         let (new, seen) = gather(&self.ctx, def, &snapshot, positions, false).await?;
         if what.verbose {
             let text = format!(
