@@ -77,10 +77,16 @@ pub(crate) fn planned(name: &str, given: &[Option<TypeKind>]) -> Option<Called> 
 /// there is not one, or it is better planned.
 #[must_use]
 pub fn called(name: &str, given: &[Option<TypeKind>]) -> Option<Called> {
-    let (name, forms) = FORMS.get_key_value(name)?;
+    let (name, forms) = match name {
+        FORMATTED => OTHERS.get_key_value(name),
+        name => FORMS.get_key_value(name),
+    }?;
     let form = Form::chosen(&forms.own, &forms.others, given)?;
     form.is_by_row().then_some(Called { name, form })
 }
+
+/// The one of the others that texts of all kinds are made with.
+pub const FORMATTED: &str = "to_char";
 
 impl Called {
     pub(crate) fn name(&self) -> &'static str {
@@ -158,6 +164,9 @@ mod tests {
         let text = Some(TypeKind::Text);
         assert_eq!(of("substring", &[text, int]), text);
         assert_eq!(of("substring", &[text, text]), text, "a pattern");
+        assert_eq!(of("to_char", &[int, None]), text);
+        assert_eq!(of("to_char", &[Some(TypeKind::Timestamptz), text]), text);
+        assert_eq!(of("to_char", &[Some(TypeKind::Bool), text]), None);
     }
 
     #[test]

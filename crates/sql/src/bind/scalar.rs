@@ -5,7 +5,10 @@
 //! leaves alone (`None`) for
 //! DataFusion. An error is one that the statement has in any case.
 
-use super::expr::{interval_literal, placeholder_index, plain_args, rounded_now, session_function};
+use super::expr::{
+    interval_literal, is_of_field, placeholder_index, plain_args, rounded_now, session_function,
+    text_of, written_call,
+};
 use super::{HiddenCall, Params, SessionFn, ident_name, object_parts};
 use crate::Result;
 use crate::idioms::dates::DAY;
@@ -19,6 +22,7 @@ use kernel::row::{ColType, TypeKind, Value};
 use query::Scalar;
 use query::arith::Op;
 use query::cast::{CastMode, cast, parse_numeric, parse_text};
+use query::functions::by_row::FORMATTED;
 use query::scalar::{CmpOp, common_number};
 use query::sqltype::col_type_of_sql;
 use query::wire::FormatEnv;
@@ -213,6 +217,7 @@ impl<'a> ScalarBinder<'a> {
             Expr::Array(array) => self.array(&array.elem, None),
             Expr::TypedString(text) => self.cast(&Expr::Value(text.value.clone()), &text.data_type),
             Expr::Function(function) => self.function(function),
+            other if let Some((name, args)) = written_call(other) => self.call_of(name, &args),
             _ => Ok(None),
         }
     }
@@ -577,8 +582,18 @@ impl<'a> ScalarBinder<'a> {
         }
         // `count(*)` has none.
         let Ok(given) = plain_args(function) else { return Ok(None) };
+        self.call_of(name, &given)
+    }
+
+    fn call_of(&mut self, name: &str, given: &[Expr]) -> Result<Option<Typed>> {
+        // Templates that only the field has are a plan's.
+        if let (FORMATTED, [_, mask]) = (name, given)
+            && text_of(mask).is_some_and(is_of_field)
+        {
+            return Ok(None);
+        }
         let mut bound = Vec::with_capacity(given.len());
-        for arg in &given {
+        for arg in given {
             let Some(arg) = self.bind(arg)? else { return Ok(None) };
             bound.push(arg);
         }

@@ -47,7 +47,7 @@ pub(super) fn not(expr: Expr, negated: bool) -> Expr {
     }
 }
 
-pub(super) fn text_of(expr: &Expr) -> Option<&str> {
+pub(crate) fn text_of(expr: &Expr) -> Option<&str> {
     match expr {
         Expr::Value(v) => match &v.value {
             Value::SingleQuotedString(s) | Value::EscapedStringLiteral(s) => Some(s),

@@ -145,6 +145,11 @@ fn days(expr: &mut Expr) {
     }
 }
 
+/// Whether a template of numbers or times is not PostgreSQL's as it stands.
+pub(crate) fn is_of_field(mask: &str) -> bool {
+    is_hexadecimal(mask) || template(mask).is_some()
+}
+
 impl Binder<'_> {
     /// `sysdate - 1/24`, `sysdate - hired`: whether it was one of these, which is bound then.
     pub(super) fn field_dates(&mut self, expr: &mut Expr) -> Result<bool> {

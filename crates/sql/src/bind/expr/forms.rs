@@ -51,48 +51,53 @@ fn plain(kind: &CeilFloorKind) -> bool {
     }
 }
 
+/// The call that an expression with words of its own between its arguments is.
+pub(crate) fn written_call(expr: &Expr) -> Option<(&'static str, Vec<Expr>)> {
+    Some(match expr {
+        Expr::Ceil { expr: inner, field } if plain(field) => ("ceil", vec![(**inner).clone()]),
+        Expr::Floor { expr: inner, field } if plain(field) => ("floor", vec![(**inner).clone()]),
+        Expr::Position { expr: wanted, r#in } => {
+            ("position", vec![(**r#in).clone(), (**wanted).clone()])
+        }
+        Expr::Substring { expr: inner, substring_from, substring_for, shorthand, .. } => {
+            let name = if *shorthand { "substr" } else { "substring" };
+            let mut args = vec![(**inner).clone()];
+            match (substring_from, substring_for) {
+                (Some(from), length) => {
+                    args.push((**from).clone());
+                    args.extend(length.iter().map(|length| (**length).clone()));
+                }
+                (None, Some(length)) => args.extend([number("1"), (**length).clone()]),
+                (None, None) => {}
+            }
+            (name, args)
+        }
+        Expr::Trim { expr: inner, trim_where, trim_what, trim_characters } => {
+            let name = match trim_where {
+                None | Some(TrimWhereField::Both) => "btrim",
+                Some(TrimWhereField::Leading) => "ltrim",
+                Some(TrimWhereField::Trailing) => "rtrim",
+            };
+            let mut args = vec![(**inner).clone()];
+            args.extend(trim_what.iter().map(|what| (**what).clone()));
+            args.extend(trim_characters.iter().flatten().cloned());
+            (name, args)
+        }
+        Expr::Overlay { expr: inner, overlay_what, overlay_from, overlay_for } => {
+            let mut args =
+                vec![(**inner).clone(), (**overlay_what).clone(), (**overlay_from).clone()];
+            args.extend(overlay_for.iter().map(|length| (**length).clone()));
+            ("overlay", args)
+        }
+        _ => return None,
+    })
+}
+
 impl Binder<'_> {
     /// What has words of its own between its arguments.
     pub(super) fn written_form(&mut self, expr: &mut Expr) -> Result<()> {
-        let (name, mut args) = match &*expr {
-            Expr::Ceil { expr: inner, field } if plain(field) => ("ceil", vec![(**inner).clone()]),
-            Expr::Floor { expr: inner, field } if plain(field) => {
-                ("floor", vec![(**inner).clone()])
-            }
-            Expr::Position { expr: wanted, r#in } => {
-                ("position", vec![(**r#in).clone(), (**wanted).clone()])
-            }
-            Expr::Substring { expr: inner, substring_from, substring_for, shorthand, .. } => {
-                let name = if *shorthand { "substr" } else { "substring" };
-                let mut args = vec![(**inner).clone()];
-                match (substring_from, substring_for) {
-                    (Some(from), length) => {
-                        args.push((**from).clone());
-                        args.extend(length.iter().map(|length| (**length).clone()));
-                    }
-                    (None, Some(length)) => args.extend([number("1"), (**length).clone()]),
-                    (None, None) => {}
-                }
-                (name, args)
-            }
-            Expr::Trim { expr: inner, trim_where, trim_what, trim_characters } => {
-                let name = match trim_where {
-                    None | Some(TrimWhereField::Both) => "btrim",
-                    Some(TrimWhereField::Leading) => "ltrim",
-                    Some(TrimWhereField::Trailing) => "rtrim",
-                };
-                let mut args = vec![(**inner).clone()];
-                args.extend(trim_what.iter().map(|what| (**what).clone()));
-                args.extend(trim_characters.iter().flatten().cloned());
-                (name, args)
-            }
-            Expr::Overlay { expr: inner, overlay_what, overlay_from, overlay_for } => {
-                let mut args =
-                    vec![(**inner).clone(), (**overlay_what).clone(), (**overlay_from).clone()];
-                args.extend(overlay_for.iter().map(|length| (**length).clone()));
-                ("overlay", args)
-            }
-            other => return refuse(format!("the expression {other}")),
+        let Some((name, mut args)) = written_call(expr) else {
+            return refuse(format!("the expression {expr}"));
         };
         self.all(args.iter_mut())?;
         *expr = call(name, args);

@@ -25,8 +25,10 @@ pub(crate) use rows::column_of_query;
 pub(in crate::bind) use rows::row_in_condition;
 
 pub(super) use array::{as_bigint, options_table, unnest_query};
-pub(crate) use build::{call, number};
+pub(crate) use build::{call, number, text_of};
 pub(super) use cast::type_literals;
+pub(crate) use field::is_of_field;
+pub(crate) use forms::written_call;
 pub(in crate::bind) use forms::{integer_series, listening_factor, series_query, set_query};
 pub(crate) use function::plain_args;
 pub(crate) use session::{rounded_now, session_function};
@@ -35,7 +37,7 @@ use super::{
     Binder, SCALAR_DEPTH_MAX, SUBQUERY_DEPTH_MAX, ident_name, object_parts, refuse, subquery,
 };
 use crate::{PgError, Result};
-use build::{string, text_of};
+use build::string;
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, BinaryOperator, CaseWhen, CastKind, DataType, Expr, Ident, Query, Subscript,
     UnaryOperator, Value,
