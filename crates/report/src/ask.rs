@@ -110,14 +110,18 @@ pub fn beside_statements((begin, end): (i64, i64)) -> Vec<String> {
          where event = 'enq: TX - row lock contention' and blocking_session is not null and \
          {between} group by 1, 2 order by 3 desc limit 5"
     );
+    // Texts that differ in constants only are one statement.
     let waiters = format!(
-        "select a.event, a.sql_id, c.relname, a.samples from \
+        "select a.event, a.sql_id, o.owner || '.' || o.object_name, a.samples from \
          (select g.*, row_number() over (partition by event order by samples desc, sql_id, obj) \
-         as place from (select event, sql_id, current_obj# as obj, count(*) as samples \
-         from gv$active_session_history \
+         as place from (select event, mode() within group (order by sql_id) as sql_id, \
+         current_obj# as obj, count(*) as samples from gv$active_session_history \
          where session_state = 'WAITING' and session_type <> 'BACKGROUND' and \
-         wait_class <> 'Idle' and {between} group by 1, 2, 3) g) a \
-         left join pg_class c on c.oid = a.obj where a.place <= 10 order by 4 desc, 1, 2, 3"
+         wait_class <> 'Idle' and {between} group by event, current_obj#, \
+         case when force_matching_signature = 0 then sql_id \
+         else force_matching_signature::text end) g) a \
+         left join dba_objects o on o.object_id = a.obj and o.subobject_name is null \
+         where a.place <= 10 order by 4 desc, 1, 2, 3"
     );
     // Of several tables that a plan reads whole, the costly one.
     let full_reads = format!(

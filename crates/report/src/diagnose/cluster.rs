@@ -2,7 +2,7 @@
 
 use super::database::segment_name;
 use super::statements::users;
-use super::{Case, Finding, ms_each};
+use super::{Case, Finding, ms_each, waits_of};
 use crate::awr::SPLIT;
 use crate::awr::page::{count, number, percent};
 
@@ -303,8 +303,8 @@ pub(super) fn hot_blocks(case: &Case<'_>) -> Vec<Finding> {
         return Vec::new();
     }
     let mut evidence = vec![format!(
-        "{} waits, {} ms each beside what waited for log writers",
-        count(waits),
+        "{}, {} ms each beside what waited for log writers",
+        waits_of(waits),
         number(ms_each(us, waits), 2)
     )];
     let objects = hot_objects(case);

@@ -2,7 +2,7 @@
 
 use super::sequences::most_loaded;
 use super::statements::{users, waiters};
-use super::{Case, Finding, event_of, ms_each};
+use super::{Case, Finding, event_of, ms_each, waits_of};
 use crate::awr::Work;
 use crate::awr::page::{count, number, percent};
 
@@ -97,9 +97,9 @@ fn commits_of(work: &Work) -> Vec<Waited> {
     let (writes, write_us) = written.unwrap_or((0.0, 0.0));
     let (sync_ms, write_ms) = (ms_each(us, commits), ms_each(write_us, writes));
     let synced = format!(
-        "instance {}: {} waits for `log file sync`, {} ms each; {} writes of redo, {} ms each",
+        "instance {}: {} for `log file sync`, {} ms each; {} writes of redo, {} ms each",
         work.instance,
-        count(commits),
+        waits_of(commits),
         number(sync_ms, 2),
         count(writes),
         number(write_ms, 2)
@@ -114,8 +114,8 @@ fn commits_of(work: &Work) -> Vec<Waited> {
     let (acks, ack_us) = event_of(work, "wait for scn ack");
     if ack_us > us {
         let acknowledged = format!(
-            "{} waits for the other instances to acknowledge (`wait for scn ack`), {} ms each",
-            count(acks),
+            "{} for the other instances to acknowledge (`wait for scn ack`), {} ms each",
+            waits_of(acks),
             number(ms_each(ack_us, acks), 2)
         );
         let evidence = vec![synced, acknowledged];
@@ -212,11 +212,10 @@ pub(super) fn row_locks(case: &Case<'_>) -> Vec<Finding> {
         return Vec::new();
     }
     let mut evidence =
-        vec![format!("{} waits, {} ms each", count(waits), number(ms_each(us, waits), 1))];
+        vec![format!("{}, {} ms each", waits_of(waits), number(ms_each(us, waits), 1))];
     let tables = segments(case, &["row lock waits"]);
-    evidence.extend(
-        tables.iter().take(3).map(|(name, value)| format!("{name}: {} waits", count(*value))),
-    );
+    evidence
+        .extend(tables.iter().take(3).map(|(name, value)| format!("{name}: {}", waits_of(*value))));
     evidence.extend(case.beside.blockers.iter().take(3).map(|(instance, sid, samples)| {
         format!("session {sid} of instance {instance} held the lock in {samples} samples")
     }));
@@ -240,7 +239,7 @@ pub(super) fn table_locks(case: &Case<'_>) -> Vec<Finding> {
         return Vec::new();
     }
     let mut evidence =
-        vec![format!("{} waits, {} ms each", count(waits), number(ms_each(us, waits), 1))];
+        vec![format!("{}, {} ms each", waits_of(waits), number(ms_each(us, waits), 1))];
     evidence.extend(users_of_locks(case, EVENT, us));
     let first = case.beside.waiters.iter().find(|w| w.event == EVENT && w.object.is_some());
     let whose = first.and_then(|w| w.object.as_ref());
@@ -261,11 +260,10 @@ pub(super) fn itl(case: &Case<'_>) -> Vec<Finding> {
         return Vec::new();
     }
     let mut evidence =
-        vec![format!("{} waits, {} ms each", count(waits), number(ms_each(us, waits), 1))];
+        vec![format!("{}, {} ms each", waits_of(waits), number(ms_each(us, waits), 1))];
     let tables = segments(case, &["ITL waits", "itl waits"]);
-    evidence.extend(
-        tables.iter().take(3).map(|(name, value)| format!("{name}: {} waits", count(*value))),
-    );
+    evidence
+        .extend(tables.iter().take(3).map(|(name, value)| format!("{name}: {}", waits_of(*value))));
     vec![Finding {
         cost_us: us,
         sentence: "blocks have no room for the entries of more transactions at once.".to_owned(),
@@ -288,7 +286,7 @@ pub(super) fn log_space(case: &Case<'_>) -> Vec<Finding> {
         sentence: "changes wait for room in the redo log.".to_owned(),
         evidence: told
             .map(|(name, (n, us))| {
-                format!("`{name}`: {} waits, {} ms each", count(n), number(ms_each(us, n), 1))
+                format!("`{name}`: {}, {} ms each", waits_of(n), number(ms_each(us, n), 1))
             })
             .collect(),
         remedy: "larger or more log files (log_file_size, log_files), a larger log_buffer, or \
@@ -343,7 +341,7 @@ pub(super) fn temporary_files(case: &Case<'_>) -> Vec<Finding> {
             .to_owned(),
         evidence: told
             .map(|(name, (n, us))| {
-                format!("`{name}`: {} waits, {} ms each", count(n), number(ms_each(us, n), 2))
+                format!("`{name}`: {}, {} ms each", waits_of(n), number(ms_each(us, n), 2))
             })
             .collect(),
         remedy: "a larger pga_aggregate_target, or statements that sort and join less.".to_owned(),
@@ -376,8 +374,8 @@ pub(super) fn right_growing(case: &Case<'_>) -> Vec<Finding> {
     let mut evidence = vec![
         format!("{} of {} leaf splits were at the right end", count(right), count(all)),
         format!(
-            "{} waits for index blocks in use, {} ms each",
-            count(waits),
+            "{} for index blocks in use, {} ms each",
+            waits_of(waits),
             number(ms_each(us, waits), 2)
         ),
     ];

@@ -4,8 +4,8 @@
 //! nothing to blame. What it must never do: say why.
 
 use super::statements::waiters;
-use super::{Case, Finding, ms_each};
-use crate::awr::page::{count, number};
+use super::{Case, Finding, ms_each, waits_of};
+use crate::awr::page::number;
 
 /// Events of which other rules know the cause; and sending what was asked for, which is work.
 const EXPLAINED: [&str; 18] = [
@@ -44,7 +44,7 @@ pub(super) fn others(case: &Case<'_>) -> Vec<Finding> {
             continue;
         }
         let each = number(ms_each(us, waits), 2);
-        let mut evidence = vec![format!("{} waits, {each} ms each", count(waits))];
+        let mut evidence = vec![format!("{}, {each} ms each", waits_of(waits))];
         evidence.extend(waiters(case, event));
         found.push(Finding {
             cost_us: us,

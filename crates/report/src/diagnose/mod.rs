@@ -15,7 +15,7 @@ mod parses;
 mod sequences;
 mod statements;
 
-use crate::awr::page::{Section, number, percent, seconds};
+use crate::awr::page::{Section, count, number, percent, seconds};
 use crate::awr::{Interval, Work, html_page, wrapped};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -114,6 +114,12 @@ pub(crate) fn event_of(work: &Work, name: &str) -> (f64, f64) {
     })
 }
 
+/// So many waits.
+fn waits_of(number_of: f64) -> String {
+    let text = count(number_of);
+    if text == "1" { "1 wait".to_owned() } else { format!("{text} waits") }
+}
+
 /// Milliseconds each.
 pub(crate) fn ms_each(us: f64, count: f64) -> f64 {
     if count > 0.0 { us / count / 1e3 } else { 0.0 }
@@ -171,12 +177,13 @@ fn verdict(interval: &Interval, beside: &Beside) -> Verdict {
     let active = db_time_us / 1e6 / elapsed_s;
     let who: Vec<String> = interval.works.iter().map(|work| work.instance.to_string()).collect();
     let about = format!(
-        "Snapshots {} to {} of {}, {} s, instances {}: DB time {} s, {} sessions at work on \
+        "Snapshots {} to {} of {}, {} s, instance{} {}: DB time {} s, {} sessions at work on \
          average.",
         interval.begin,
         interval.end,
         interval.database,
         number(elapsed_s, 1),
+        if who.len() == 1 { "" } else { "s" },
         who.join(", "),
         seconds(db_time_us),
         number(active, 2)

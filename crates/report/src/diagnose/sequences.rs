@@ -2,7 +2,7 @@
 //!
 //! What it must never do: blame a sequence that nothing has asked in the interval.
 
-use super::{Case, Finding, Sequence, ms_each};
+use super::{Case, Finding, Sequence, ms_each, waits_of};
 use crate::awr::page::{count, number, seconds};
 use crate::awr::sql::statements;
 use crate::awr::{Row, Table, Work};
@@ -137,7 +137,7 @@ pub(super) fn sequences(case: &Case<'_>) -> Vec<Finding> {
     }
     let waits = SEQUENCE_WAITS.iter().map(|name| (name, case.event(name)));
     evidence.extend(waits.filter(|(_, w)| w.0 > 0.0).map(|(name, (n, us))| {
-        format!("`{name}`: {} waits, {} ms each", count(n), number(ms_each(us, n), 2))
+        format!("`{name}`: {}, {} ms each", waits_of(n), number(ms_each(us, n), 2))
     }));
     evidence.extend(all.iter().take(3).map(Asked::told));
     vec![Finding {
