@@ -39,6 +39,7 @@ pub use coalesce::coalesce;
 pub use field::{FIELD_SUBSTR, FIELD_TO_CHAR, FROM_HEX, PART, TO_HEX, number_text};
 pub use field_dates::MINUS as FIELD_MINUS;
 pub(crate) use field_dates::moved_by_days;
+pub use formatting::{FIELD_TO_NUMBER, FIELD_TO_TIMESTAMP, TO_DATETIME, is_hexadecimal, template};
 pub use json_sets::{gives_json_set, json_set};
 pub(crate) use operators::symbol;
 pub use series::set_function;
@@ -559,13 +560,14 @@ impl ScalarUDFImpl for RowUuid {
 }
 
 /// Tables of functions but for those of numbers and of texts.
-const OTHER_LINES: [&[typed::Line]; 11] = [
+const OTHER_LINES: [&[typed::Line]; 12] = [
     binary::LINES,
     field::LINES,
     field_dates::LINES,
     field_intervals::LINES,
     format::LINES,
     formatting::LINES,
+    formatting::FIELD_LINES,
     regex::LINES,
     operators::LINES,
     overlaps::LINES,

@@ -62,7 +62,7 @@ fn not_immutable() -> PgError {
 }
 
 /// Functions that PostgreSQL has as stable for all arguments, though they are not here.
-const STABLE: [&str; 8] =
+pub(crate) const STABLE: [&str; 8] =
     ["to_char", "concat", "concat_ws", "format", "age", "to_timestamp", "to_date", "to_json"];
 
 fn kind_of(expr: &Expr, schema: &DFSchema) -> Option<TypeKind> {

@@ -123,7 +123,10 @@ pub use estimate::TableSize;
 pub use fixed::{FixedTable, ViewName, ViewRows};
 pub use frame_places::NTH_FROM_LAST;
 pub use frames::FRAME;
-pub use functions::{FIELD_SUBSTR, FIELD_TO_CHAR, FROM_HEX, PART, SHORT, TO_HEX, TRIMMED};
+pub use functions::{
+    FIELD_SUBSTR, FIELD_TO_CHAR, FIELD_TO_NUMBER, FIELD_TO_TIMESTAMP, FROM_HEX, PART, SHORT,
+    TO_DATETIME, TO_HEX, TRIMMED,
+};
 pub use given::GivenRows;
 pub use join_keys::JoinKeys;
 pub use kept_rows::{KeptRow, KeptRows};

@@ -18,8 +18,11 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
+use tokio_postgres::error::SqlState;
 use tokio_postgres::{AsyncMessage, Client, NoTls};
 
+/// COMMIT or ROLLBACK with nothing to end.
+const NO_TRANSACTION: SqlState = SqlState::NO_ACTIVE_SQL_TRANSACTION;
 const USAGE: &str = "connect [USER[/PASSWORD]][@K], or connect K: K is an instance's number, and a \
                      password with an @ or a blank stands in \"quotes\"";
 
@@ -253,6 +256,8 @@ async fn session(mut config: tokio_postgres::Config, address: Address) -> Result
         let mut messages = stream::poll_fn(move |cx| connection.poll_message(cx));
         while let Some(Ok(message)) = messages.next().await {
             let notice = match message {
+                // Scripts of the field end with COMMIT whether or not there is anything to commit.
+                AsyncMessage::Notice(notice) if *notice.code() == NO_TRANSACTION => continue,
                 AsyncMessage::Notice(notice) => Notice {
                     severity: notice.severity().to_owned(),
                     text: notice.message().to_owned(),

@@ -33,15 +33,14 @@ enum Look<T> {
 /// How far the look-up of a key has come that has something to wait for.
 pub struct LookupBegun {
     way: Way,
-    /// The leaf that it is at, if it has come so far.
-    leaf: Option<(Dba, read::Begun)>,
+    /// The leaf that it is at, if it has come so far, and what it has found there if it has looked.
+    leaf: Option<(Dba, Option<read::Begun>)>,
 }
 
 impl LookupBegun {
     /// Nothing has been looked at yet; `hint` is where the leaf probably is.
     fn at(seg: &IndexSeg, hint: Option<Dba>) -> LookupBegun {
-        let leaf = hint.map(|leaf| (leaf, read::Begun::default()));
-        LookupBegun { way: Way::from_root(seg), leaf }
+        LookupBegun { way: Way::from_root(seg), leaf: hint.map(|leaf| (leaf, None)) }
     }
 }
 
@@ -74,7 +73,8 @@ pub fn lookup_now(ctx: &Ctx, snap: &Snapshot, seg: &IndexSeg, key: &[u8]) -> Res
             let mut looks = Some(|b: &[u8]| look(snap, seek, b, &mut f));
             match read::consistent_now(ctx, snap, leaf, expect, &mut looks)? {
                 Seen::Waits(begun) => {
-                    return Ok(Sought::Waits(LookupBegun { way, leaf: Some((leaf, begun)) }));
+                    let leaf = Some((leaf, Some(begun)));
+                    return Ok(Sought::Waits(LookupBegun { way, leaf }));
                 }
                 Seen::Done(seen) => match seen.unwrap_or(Look::Lost) {
                     Look::Found(out) => return Ok(Sought::Found(out)),
@@ -141,7 +141,7 @@ async fn on_leaf<T: Send>(
     let LookupBegun { mut way, leaf: mut first } = begun;
     loop {
         let (mut leaf, mut seen) = match first.take() {
-            Some((leaf, seen)) => (leaf, Some(seen)),
+            Some(begun) => begun,
             None => (descend_on(ctx, cache, seg, seek, 0, &mut None, &mut way).await?, None),
         };
         loop {

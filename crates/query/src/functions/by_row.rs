@@ -7,6 +7,7 @@ use super::typed::{Body, Form, forms_of};
 use super::{math, strings};
 use crate::error::Result;
 use crate::interruptible::by_row;
+use crate::key_exprs::STABLE;
 use crate::memory::Results;
 use crate::wire::FormatEnv;
 use kernel::row::{ColType, Datum, TypeKind, Value};
@@ -108,6 +109,12 @@ impl Called {
     #[must_use]
     pub fn is_constant(&self) -> bool {
         matches!(self.form.body, Body::One(_))
+    }
+
+    /// The same for all sessions, as PostgreSQL has it.
+    #[must_use]
+    pub fn is_immutable(&self) -> bool {
+        self.is_constant() && !STABLE.contains(&self.name.trim_start_matches('$'))
     }
 
     pub(crate) fn call(&self, args: &[Datum<'_>], env: &FormatEnv) -> Result<Value> {

@@ -5,7 +5,7 @@
 //! [`super::typed`]).
 
 use super::math::{float, integer, numeric};
-use super::strings::{bytes, made, shown, text};
+use super::strings::{bytes, made, of_whole, shown, text, whole as whole_length};
 use super::typed::{Body, Line, One};
 use crate::arith::rescale;
 use crate::cast::parse_numeric;
@@ -190,7 +190,9 @@ fn part(a: &[Datum<'_>]) -> Result<Value> {
     Ok(match &a[0] {
         Datum::Null => Value::Text("".into()),
         Datum::Numeric(v, scale) => Value::Text(number_text(*v, *scale).into()),
-        other => other.to_value(),
+        Datum::Text(_) => a[0].to_value(),
+        // A whole number, or a float: anything else has been made a text before.
+        other => Value::Text(crate::wire::to_text(other, &FormatEnv::plain()).into()),
     })
 }
 
@@ -245,7 +247,7 @@ const MASK_DIGITS_MAX: usize = 63;
 /// `to_char(n, 'XXXX')`: with as many digits at most as the mask has.
 pub const TO_HEX: &str = "$to_hex";
 
-fn to_hex(a: &[Datum<'_>]) -> Result<Value> {
+pub(super) fn to_hex(a: &[Datum<'_>]) -> Result<Value> {
     let (number, mask) = (whole(&a[0])?, text(&a[1])?);
     let fills = mask.get(..2).is_some_and(|first| first.eq_ignore_ascii_case("fm"));
     let digits = if fills { &mask[2..] } else { mask };
@@ -271,7 +273,7 @@ fn to_hex(a: &[Datum<'_>]) -> Result<Value> {
 /// `to_number('ff', 'xx')`.
 pub const FROM_HEX: &str = "$from_hex";
 
-fn from_hex(a: &[Datum<'_>]) -> Result<Value> {
+pub(super) fn from_hex(a: &[Datum<'_>]) -> Result<Value> {
     let (given, mask) = (text(&a[0])?.trim(), text(&a[1])?);
     let read = i64::from_str_radix(given, 16).ok().filter(|read| *read >= 0);
     match read.filter(|_| given.len() <= mask.len() && !given.starts_with('+')) {
@@ -298,6 +300,9 @@ pub(super) const LINES: &[Line] = &[
     ("instr(text, text) int4", one(instr)),
     ("instr(text, text, int4) int4", one(instr)),
     ("instr(text, text, int4, int4) int4", one(instr)),
+    ("+instr(text, text, numeric) int4", one(|a| of_whole(a, instr))),
+    ("+instr(text, text, numeric, numeric) int4", one(|a| of_whole(a, instr))),
+    ("lengthb(text) int4", one(|a| whole_length(text(&a[0])?.len()))),
     ("bitand(int4, int4) int4", one(bitand_int4)),
     ("bitand(int8, int8) int8", one(|a| Ok(Value::Int8(integer(&a[0])? & integer(&a[1])?)))),
     ("bitand(numeric, numeric) numeric:0", one(bitand_numeric)),

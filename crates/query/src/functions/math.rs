@@ -136,7 +136,14 @@ fn to_whole(way: Way, datum: &Datum<'_>) -> Result<Value> {
 }
 
 fn to_digits(way: Way, a: &[Datum<'_>]) -> Result<Value> {
-    rounded(way, numeric(&a[0])?, integer(&a[1])?)
+    // The field's number of digits may be any number.
+    let digits = match &a[1] {
+        Datum::Numeric(v, scale) => rescale(*v, *scale, 0)
+            .and_then(|v| i64::try_from(v).ok())
+            .ok_or_else(|| PgError::out_of_range("integer"))?,
+        digits => integer(digits)?,
+    };
+    rounded(way, numeric(&a[0])?, digits)
 }
 
 fn div(a: &[Datum<'_>]) -> Result<Value> {
@@ -571,6 +578,8 @@ pub(super) const LINES: &[Line] = &[
     ("round(float8) float8", one(|a| to_whole(Way::Round, &a[0]))),
     ("round(numeric) numeric:0", one(|a| to_whole(Way::Round, &a[0]))),
     ("round(numeric, int4) numeric:digits", one(|a| to_digits(Way::Round, a))),
+    ("+round(numeric, numeric) numeric:digits", one(|a| to_digits(Way::Round, a))),
+    ("+trunc(numeric, numeric) numeric:digits", one(|a| to_digits(Way::Trunc, a))),
     ("trunc(float8) float8", one(|a| to_whole(Way::Trunc, &a[0]))),
     ("trunc(numeric) numeric:0", one(|a| to_whole(Way::Trunc, &a[0]))),
     ("trunc(numeric, int4) numeric:digits", one(|a| to_digits(Way::Trunc, a))),

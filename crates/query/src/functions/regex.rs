@@ -5,7 +5,7 @@
 //! ahead, look behind and references back are not supported.
 
 use super::regex_syntax::{Flags, translated};
-use super::strings::text;
+use super::strings::{of_whole, text};
 use super::typed::{Body, Line, Many, One};
 use crate::error::{PgError, Result};
 use kernel::row::{Datum, Value};
@@ -443,6 +443,7 @@ pub(super) const LINES: &[Line] = &[
     ("regexp_count(text, text) int4", one(regexp_count)),
     ("regexp_count(text, text, int4) int4", one(regexp_count)),
     ("regexp_count(text, text, int4, text) int4", one(regexp_count)),
+    ("+regexp_count(text, text, numeric) int4", one(|a| of_whole(a, regexp_count))),
     ("regexp_like(text, text) bool", one(regexp_like)),
     ("regexp_like(text, text, text) bool", one(regexp_like)),
     ("regexp_instr(text, text) int4", one(regexp_instr)),
@@ -451,6 +452,10 @@ pub(super) const LINES: &[Line] = &[
     ("regexp_instr(text, text, int4, int4, int4) int4", one(regexp_instr)),
     ("regexp_instr(text, text, int4, int4, int4, text) int4", one(regexp_instr)),
     ("regexp_instr(text, text, int4, int4, int4, text, int4) int4", one(regexp_instr)),
+    ("+regexp_instr(text, text, numeric) int4", one(|a| of_whole(a, regexp_instr))),
+    ("+regexp_instr(text, text, numeric, numeric) int4", one(|a| of_whole(a, regexp_instr))),
+    ("+regexp_substr(text, text, numeric) text", one(|a| of_whole(a, regexp_substr))),
+    ("+regexp_substr(text, text, numeric, numeric) text", one(|a| of_whole(a, regexp_substr))),
     ("regexp_substr(text, text) text", one(regexp_substr)),
     ("regexp_substr(text, text, int4) text", one(regexp_substr)),
     ("regexp_substr(text, text, int4, int4) text", one(regexp_substr)),

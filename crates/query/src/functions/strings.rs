@@ -31,7 +31,7 @@ pub(super) fn made(text: impl Into<Box<str>>) -> Result<Value> {
     Ok(Value::Text(text.into()))
 }
 
-fn whole(count: usize) -> Result<Value> {
+pub(super) fn whole(count: usize) -> Result<Value> {
     i32::try_from(count).map(Value::Int4).map_err(|_| PgError::out_of_range("integer"))
 }
 
@@ -426,7 +426,7 @@ const fn many(body: Many) -> Body {
 }
 
 /// The arguments with whole numbers in the place of numerics, whose fractions are dropped.
-fn of_whole(a: &[Datum<'_>], body: One) -> Result<Value> {
+pub(super) fn of_whole(a: &[Datum<'_>], body: One) -> Result<Value> {
     let mut given = Vec::with_capacity(a.len());
     for datum in a {
         given.push(match datum {

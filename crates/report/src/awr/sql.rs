@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 const LISTED_MAX: usize = 65;
 const LISTED_PERCENT: f64 = 1.0;
 const LISTED_MIN: usize = 10;
+/// What is shown as 0.00 s is nothing.
+const SHOWN_US_MIN: f64 = 5_000.0;
 
 /// One statement, all its plans together; or several, whose texts differ in constants only.
 #[derive(Clone, Default, Debug)]
@@ -321,7 +323,7 @@ fn list(interval: &Interval, work: &Work, order: &Order, all: &[Statement]) -> O
 /// Statements with constants in their texts: each has little, all together may have much.
 fn alike(interval: &Interval, work: &Work) -> Option<Section> {
     let mut all = families(work);
-    all.retain(|family| family.texts > 1.0);
+    all.retain(|family| family.texts > 1.0 && family.elapsed_us >= SHOWN_US_MIN);
     let total = work.db_time_us();
     let mut grid = Grid::new(&[
         figures("Elapsed\nTime (s)", 10),

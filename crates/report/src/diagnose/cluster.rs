@@ -15,6 +15,8 @@ const PART_MS_MIN: f64 = 1.0;
 const SHORT_MS_MIN: f64 = 0.1;
 /// An LMS is blamed if so much of what all of them let requests lie is its own.
 const LMS_PART_MIN: f64 = 0.3;
+/// One of several is blamed alone if so much is its.
+const ALONE_PART_MIN: f64 = 0.6;
 
 /// Where the time of the blocks went that one instance got from another.
 #[derive(Clone, Debug)]
@@ -28,6 +30,9 @@ struct Pair {
     parts_us: [f64; 6],
     /// For LMS of the sender, of the asker, of the blocks' masters.
     lms_us: [f64; 3],
+    /// What a µs of this is of clients' time: blocks that are asked for together are waited for
+    /// together, and some are asked for by nobody who waits.
+    worth: f64,
 }
 
 impl Pair {
@@ -67,7 +72,15 @@ fn pairs(case: &Case<'_>) -> Vec<Pair> {
                 total_us: sum("total_us"),
                 parts_us: SPLIT.map(|(_, columns)| columns.iter().map(|column| sum(column)).sum()),
                 lms_us: ["lms_queue_us", "own_lms_us", "master_lms_us"].map(sum),
+                worth: 1.0,
             });
+        }
+        let waited_us = to.class_us("Cluster").unwrap_or(0.0);
+        let of_to = |pair: &&mut Pair| pair.to == to.instance;
+        let total_us: f64 =
+            all.iter().filter(|pair| pair.to == to.instance).map(|pair| pair.total_us).sum();
+        if waited_us > 0.0 && total_us > waited_us {
+            all.iter_mut().filter(of_to).for_each(|pair| pair.worth = waited_us / total_us);
         }
     }
     all
@@ -91,7 +104,7 @@ fn mostly(case: &Case<'_>, part: usize, ms_min: f64) -> Vec<(i64, Vec<Pair>)> {
 }
 
 fn cost(pairs: &[Pair], part: usize) -> f64 {
-    pairs.iter().map(|pair| pair.parts_us[part]).sum()
+    pairs.iter().map(|pair| pair.worth * pair.parts_us[part]).sum()
 }
 
 fn receivers(pairs: &[Pair]) -> String {
@@ -119,7 +132,7 @@ pub(super) fn flush(case: &Case<'_>) -> Vec<Finding> {
     const PART: usize = 5;
     let finding = |(from, pairs): (i64, Vec<Pair>)| {
         let flushes: f64 = pairs.iter().map(|pair| pair.flushes).sum();
-        let us = cost(&pairs, PART);
+        let us: f64 = pairs.iter().map(|pair| pair.parts_us[PART]).sum();
         let mut evidence: Vec<String> = pairs.iter().map(Pair::told).collect();
         evidence.push(format!(
             "{} of these blocks waited for a flush, {} ms each",
@@ -128,7 +141,7 @@ pub(super) fn flush(case: &Case<'_>) -> Vec<Finding> {
         ));
         evidence.extend(redo_writes(case, from));
         Finding {
-            cost_us: us,
+            cost_us: cost(&pairs, PART),
             sentence: format!(
                 "the log writer of instance {from} is slow, and {} waits for it: a block with \
                  changes whose redo is not yet on disk is sent only after the flush. It is neither \
@@ -156,6 +169,7 @@ pub(super) fn lms_queue(case: &Case<'_>) -> Vec<Finding> {
             if us < LMS_PART_MIN * sum {
                 continue;
             }
+            let us = pair.worth * us;
             match late.iter_mut().find(|(known, ..)| *known == whose) {
                 Some((_, sum, told)) => {
                     *sum += us;
@@ -165,28 +179,50 @@ pub(super) fn lms_queue(case: &Case<'_>) -> Vec<Finding> {
             }
         }
     }
-    let finding = |(whose, us, mut evidence): (Option<i64>, f64, Vec<String>)| {
-        let of = match whose {
-            Some(instance) => {
-                evidence.extend(idle_processors(case, instance));
-                format!("LMS of instance {instance}")
-            }
-            None => "LMS of the instances that master the blocks".to_owned(),
-        };
-        Finding {
-            cost_us: us,
-            sentence: format!(
-                "{of} does not get to its work in time: most of the wait for a block is time in \
-                 which messages lie in a queue of LMS. It lacks processor time there."
-            ),
-            evidence,
-            remedy: "take load off the processors there, or let LMS run before others \
-                     (os_sched_high_priority); more LMS threads (gcs_server_processes) help only \
-                     where processors are free."
-                .to_owned(),
+    let told = |whose: Option<i64>| match whose {
+        Some(instance) => format!("LMS of instance {instance}"),
+        None => "LMS of the instances that master the blocks".to_owned(),
+    };
+    let whole: f64 = late.iter().map(|(_, us, _)| us).sum();
+    let most = late.iter().map(|(_, us, _)| *us).fold(0.0, f64::max);
+    // Where all are late, none of them is the one: each alone may be too little to be told.
+    if late.len() > 2 && most < ALONE_PART_MIN * whole {
+        let mut instances: Vec<i64> = late.iter().filter_map(|(whose, ..)| *whose).collect();
+        instances.sort_unstable();
+        let names: Vec<String> = instances.iter().map(i64::to_string).collect();
+        let mut evidence: Vec<String> = Vec::new();
+        for (_, _, pairs) in &late {
+            let new: Vec<String> =
+                pairs.iter().filter(|pair| !evidence.contains(pair)).cloned().collect();
+            evidence.extend(new);
         }
+        evidence.extend(instances.first().and_then(|first| idle_processors(case, *first)));
+        return vec![lms_finding(
+            &format!("LMS of instances {}", names.join(", ")),
+            whole,
+            evidence,
+        )];
+    }
+    let finding = |(whose, us, mut evidence): (Option<i64>, f64, Vec<String>)| {
+        evidence.extend(whose.and_then(|instance| idle_processors(case, instance)));
+        lms_finding(&told(whose), us, evidence)
     };
     late.into_iter().map(finding).collect()
+}
+
+fn lms_finding(of: &str, cost_us: f64, evidence: Vec<String>) -> Finding {
+    Finding {
+        cost_us,
+        sentence: format!(
+            "{of} does not get to its work in time: most of the wait for a block is time in \
+                 which messages lie in a queue of LMS. It lacks processor time there."
+        ),
+        evidence,
+        remedy: "take load off the processors there, or let LMS run before others \
+                     (os_sched_high_priority); more LMS threads (gcs_server_processes) help only \
+                     where processors are free."
+            .to_owned(),
+    }
 }
 
 /// Requests behind others for the same block.
@@ -297,7 +333,7 @@ const HOT: [&str; 6] = [
 pub(super) fn hot_blocks(case: &Case<'_>) -> Vec<Finding> {
     let (waits, us) = case.events(&HOT);
     // Late for another reason, which has a rule of its own: what waited for a flush.
-    let flushed: f64 = pairs(case).iter().map(|pair| pair.parts_us[5]).sum();
+    let flushed = cost(&pairs(case), 5);
     let us = (us - flushed).max(0.0);
     if waits <= 0.0 {
         return Vec::new();

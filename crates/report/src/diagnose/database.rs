@@ -11,8 +11,8 @@ const REDO_WRITE_MS: f64 = 5.0;
 /// The write is the cause of slow commits if it is so much of their wait: who commits while one is
 /// under way waits for two.
 const WRITE_PART: f64 = 0.4;
-/// Waits for commits are those of sequences' refills if these are so much of both.
-const REFILLS_PART: f64 = 0.5;
+/// Waits for commits are those of sequences' refills too if these are so much of both.
+const REFILLS_PART: f64 = 0.3;
 
 /// Why commits take long.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -47,8 +47,8 @@ impl Cause {
             ),
             Cause::Refills(name) => {
                 let sentence = format!(
-                    "clients of {on} wait for refills of sequence {name} to be on disk, hardly for \
-                     their commits."
+                    "clients of {on} wait for refills of sequence {name} to be on disk, as they do \
+                     for their commits."
                 );
                 return (sentence, format!("alter sequence {name} cache 1000."));
             }
@@ -66,7 +66,7 @@ struct Waited {
 
 /// What is waited for where the device is not slow: commits are many. Each refill of a sequence is
 /// one too; whose they are decides what is to be done.
-fn many_commits(work: &Work, us: f64, mut evidence: Vec<String>) -> Waited {
+fn many_commits(work: &Work, us: f64, mut evidence: Vec<String>) -> Vec<Waited> {
     let users = work.stat("user commits").unwrap_or(0.0);
     let refills = work.table("wrh$_sequences").map_or(0.0, |table| table.sum("loads"));
     let part = if refills > 0.0 { refills / (users + refills) } else { 0.0 };
@@ -78,10 +78,11 @@ fn many_commits(work: &Work, us: f64, mut evidence: Vec<String>) -> Waited {
         ));
     }
     let Some((name, loads)) = most_loaded(work).filter(|_| part >= REFILLS_PART) else {
-        return Waited { cause: Cause::Many, us: us * (1.0 - part), evidence };
+        return vec![Waited { cause: Cause::Many, us: us * (1.0 - part), evidence }];
     };
+    let own = Waited { cause: Cause::Many, us: us * (1.0 - part), evidence: evidence.clone() };
     evidence.push(format!("sequence {name} was refilled {} times", count(loads)));
-    Waited { cause: Cause::Refills(name), us: us * part, evidence }
+    vec![Waited { cause: Cause::Refills(name), us: us * part, evidence }, own]
 }
 
 /// What commits of an instance wait for: their redo, and what goes on behind that.
@@ -105,10 +106,10 @@ fn commits_of(work: &Work) -> Vec<Waited> {
         number(write_ms, 2)
     );
     let slow = write_ms >= REDO_WRITE_MS && write_ms >= WRITE_PART * sync_ms;
-    let mut all = vec![match slow {
-        true => Waited { cause: Cause::Writes, us, evidence: vec![synced.clone()] },
+    let mut all = match slow {
+        true => vec![Waited { cause: Cause::Writes, us, evidence: vec![synced.clone()] }],
         false => many_commits(work, us, vec![synced.clone()]),
-    }];
+    };
     // The others are asked while the redo is written, and both waits are counted: what goes on
     // behind the write is the acknowledgements' alone.
     let (acks, ack_us) = event_of(work, "wait for scn ack");
@@ -141,6 +142,32 @@ pub(super) fn commits(case: &Case<'_>) -> Vec<Finding> {
             }
         }
     }
+    let (outcomes, outcome_us) = case.event("commit outcome");
+    let outcome = format!(
+        "{} for commits under way to end (`commit outcome`), {} ms each",
+        waits_of(outcomes),
+        number(ms_each(outcome_us, outcomes), 2)
+    );
+    let mut others = Vec::new();
+    if outcomes > 0.0 {
+        // Who meets a row of a commit under way waits for the same writes as who commits.
+        match causes.iter_mut().find(|(_, known)| known.cause == Cause::Writes) {
+            Some((_, known)) => {
+                known.us += outcome_us;
+                known.evidence.push(outcome);
+            }
+            None => others.push(Finding {
+                cost_us: outcome_us,
+                sentence: "sessions wait for commits of others to end, of rows that they read or \
+                           change."
+                    .to_owned(),
+                evidence: std::iter::once(outcome).chain(waiters(case, "commit outcome")).collect(),
+                remedy: "what shortens commits shortens this; keep the work on the same rows on \
+                         one instance."
+                    .to_owned(),
+            }),
+        }
+    }
     let finding = |(instances, waited): (Vec<String>, Waited)| {
         let on = match &instances[..] {
             [one] => format!("instance {one}"),
@@ -149,7 +176,7 @@ pub(super) fn commits(case: &Case<'_>) -> Vec<Finding> {
         let (sentence, remedy) = waited.cause.told(&on);
         Finding { cost_us: waited.us, sentence, evidence: waited.evidence, remedy }
     };
-    causes.into_iter().map(finding).collect()
+    causes.into_iter().map(finding).chain(others).collect()
 }
 
 /// Segments with something in a statistic, the most first.

@@ -8,8 +8,9 @@ use super::{Case, Finding, ms_each, waits_of};
 use crate::awr::page::number;
 
 /// Events of which other rules know the cause; and sending what was asked for, which is work.
-const EXPLAINED: [&str; 18] = [
+const EXPLAINED: [&str; 19] = [
     "log file sync",
+    "commit outcome",
     "wait for scn ack",
     "enq: TX - row lock contention",
     "enq: TM - contention",

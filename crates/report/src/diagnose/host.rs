@@ -8,6 +8,8 @@ use crate::awr::page::{number, percent, seconds};
 
 /// A machine that is busier has no processor free for who is woken up.
 const BUSY_MIN: f64 = 0.9;
+/// Figures of several instances that differ by less are told once.
+const SAME_PERCENT: f64 = 1.0;
 
 /// The part of its time in which an instance's machine had work for all its processors.
 fn busy(work: &Work) -> Option<f64> {
@@ -24,11 +26,26 @@ fn full(work: &Work) -> Option<f64> {
 /// What is to be known of all figures where machines are full: every wait is longer there, since
 /// who is woken up stands behind others.
 pub(super) fn remark(case: &Case<'_>) -> Option<String> {
-    let told = |work: &Work| {
-        let part = number(100.0 * full(work)?, 1);
-        Some(format!("that of instance {} was busy for {part} % of the time", work.instance))
+    let full: Vec<(i64, f64)> = case
+        .interval
+        .works
+        .iter()
+        .filter_map(|work| Some((work.instance, 100.0 * full(work)?)))
+        .collect();
+    let (least, most) = full
+        .iter()
+        .fold((f64::MAX, 0.0_f64), |(least, most), (_, part)| (least.min(*part), most.max(*part)));
+    let all: Vec<String> = match full.len() > 1 && most - least < SAME_PERCENT {
+        // One machine, as likely as not.
+        true => vec![format!("busy for {} % of the time", number(most, 1))],
+        false => full
+            .iter()
+            .map(|(instance, part)| {
+                let part = number(*part, 1);
+                format!("that of instance {instance} was busy for {part} % of the time")
+            })
+            .collect(),
     };
-    let all: Vec<String> = case.interval.works.iter().filter_map(told).collect();
     (!all.is_empty()).then(|| {
         format!(
             "The machines have no processors to spare ({}): waits of every kind are longer for it, \

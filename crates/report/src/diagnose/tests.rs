@@ -236,6 +236,47 @@ fn a_late_lms_is_named_however_short_the_waits_are() {
     assert!(found("LMS without processor", &[(SPLIT, short)]).is_empty());
 }
 
+/// Blocks that are asked for together are waited for together: nobody waited for longer than that.
+#[test]
+fn rules_of_blocks_cost_no_more_than_clients_waited() {
+    let name = "LMS without processor";
+    let split =
+        "1 | 3 | data block | cr | 9000 | 90000000 | 0 | 0 | 0 | 0 | 0 | 0 | 80000000 | 0 | 0";
+    let alone = found(name, &[(SPLIT, split)]);
+    assert!((alone[0].cost_us - 80_000_000.0).abs() < 1.0, "{alone:?}");
+    let events = "1 | gc cr multi block request | Cluster | 250 | 2700000 | 250 | 2700000";
+    let bounded = found(name, &[(SPLIT, split), (EVENTS, events)]);
+    assert!((bounded[0].cost_us - 2_400_000.0).abs() < 1.0, "{bounded:?}");
+}
+
+#[test]
+fn where_all_lms_are_late_none_is_the_one() {
+    let row = |to: i64, from: i64| {
+        format!(
+            "{to} | {from} | data block | cr | 100 | 90000 | 0 | 0 | 0 | 0 | 0 | 0 | 40000 | 40000 | 0"
+        )
+    };
+    let split = [row(1, 2), row(2, 3), row(3, 1)].join("\n");
+    let told = found("LMS without processor", &[(SPLIT, &split)]);
+    let [one] = &told[..] else { panic!("one finding, not {told:?}") };
+    assert!(one.sentence.starts_with("LMS of instances 1, 2, 3 does not"), "{one:?}");
+    // The second instance has no snapshot.
+    assert!((one.cost_us - 160_000.0).abs() < 1.0 && one.evidence.len() == 2, "{one:?}");
+}
+
+#[test]
+fn who_waits_for_a_commit_to_end_waits_for_its_redo() {
+    let outcome = "1 | commit outcome | Concurrency | 100 | 700000 | 100 | 700000";
+    let slow = "3 | log file sync | Commit | 100 | 900000 | 100 | 900000\n\
+                3 | log file parallel write | System I/O | 100 | 700000 | 0 | 0";
+    let told = found("commits", &[(EVENTS, &format!("{outcome}\n{slow}"))]);
+    assert!(told[0].sentence.contains("on instance 3 wait for slow writes"), "{told:?}");
+    assert!((told[0].cost_us - 1_600_000.0).abs() < 1.0 && told.len() == 1, "{told:?}");
+    let alone = found("commits", &[(EVENTS, outcome)]);
+    assert!(alone[0].sentence.starts_with("sessions wait for commits of others"), "{alone:?}");
+    assert!(found("other waits", &[(EVENTS, outcome)]).is_empty());
+}
+
 /// 200 values of a sequence without a cache, each durable before it is given, and four commits.
 #[test]
 fn commits_of_refills_are_no_commits_of_clients() {
@@ -480,7 +521,12 @@ fn texts_that_differ_in_constants_are_one_statement() {
     assert!((found_one[0].cost_us - 4_000_900.0).abs() < 1.0, "{found_one:?}");
     // A change of a definition has no WHERE.
     let mut ddl = interval(&[(STATS, stats), (SQL, one.replace("| 1 | 78", "| 1 | 0").as_str())]);
-    for (text, findings) in [("  Select v from t", 1), ("alter table q drop column c", 0)] {
+    for (text, findings) in [
+        ("  Select v from t", 1),
+        ("alter table q drop column c", 0),
+        ("select Max (v) from t where k = 1", 0),
+        ("select k, max(v) from t group by k", 1),
+    ] {
         ddl.texts.insert("q".to_owned(), text.to_owned());
         let (all, beside) = (ddl.together(), Beside::default());
         let case = Case { interval: &ddl, all, beside: &beside, db_time_us: 9_000_000.0 };

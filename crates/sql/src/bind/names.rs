@@ -78,6 +78,9 @@ fn figured(expr: &Expr) -> Option<(String, bool)> {
             match name.as_str() {
                 query::FIELD_SUBSTR => good("substr".to_owned()),
                 query::FIELD_TO_CHAR => good("to_char".to_owned()),
+                query::TO_DATETIME => good("to_date".to_owned()),
+                query::FIELD_TO_NUMBER => good("to_number".to_owned()),
+                query::FIELD_TO_TIMESTAMP => good("to_timestamp".to_owned()),
                 query::NTH_FROM_LAST => good("nth_value".to_owned()),
                 query::SHORT => figured(super::plain_args(function).ok()?.first()?),
                 name => good(query::keep::aggregate_of(name).unwrap_or(name).to_owned()),

@@ -594,7 +594,8 @@ impl<'a> ScalarBinder<'a> {
         }
         let mut bound = Vec::with_capacity(given.len());
         for arg in given {
-            let Some(arg) = self.bind(arg)? else { return Ok(None) };
+            // An error in it is one only where the call is reached.
+            let Ok(Some(arg)) = self.bind(arg) else { return Ok(None) };
             bound.push(arg);
         }
         let kinds: Vec<Option<TypeKind>> =

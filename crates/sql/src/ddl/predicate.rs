@@ -46,7 +46,11 @@ pub(crate) fn bind_predicate(expr: &Expr, table: &TableDef) -> Result<Scalar> {
     let mut params = Params::new(Vec::new(), 0);
     let bound = ScalarBinder::new(table, &table.name, &mut params).bind_condition(&expr)?;
     let bound = bound.ok_or_else(|| refused(&expr))?;
-    if !params.hidden.is_empty() {
+    let mut stable = !params.hidden.is_empty();
+    bound.walk(&mut |part| {
+        stable |= matches!(part, Scalar::Call(called, _) if !called.is_immutable());
+    });
+    if stable {
         let text = "functions in index predicate must be marked IMMUTABLE";
         return Err(PgError::new("42P17", text));
     }

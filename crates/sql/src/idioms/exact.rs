@@ -11,8 +11,8 @@ use super::plain_name;
 use crate::bind::{call, table_parts};
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CastKind, DataType, ExactNumberInfo, Expr, Fetch, FunctionArg, FunctionArgExpr,
-    FunctionArguments, LimitClause, ObjectName, Query, Statement as Ast, Value, Visit, VisitMut,
-    Visitor, VisitorMut,
+    FunctionArguments, LimitClause, ObjectName, Query, Statement as Ast, UnaryOperator, Value,
+    Visit, VisitMut, Visitor, VisitorMut,
 };
 use std::ops::ControlFlow;
 
@@ -115,6 +115,63 @@ fn written_plainly(expr: &Expr) -> Option<Expr> {
     }
 }
 
+/// The function that a call with a template is in the field's statements, if it is another one:
+/// templates of numbers have signs of the field's, and what is no literal is only known later.
+fn of_template(expr: &Expr) -> Option<(&'static str, Vec<Expr>)> {
+    let Expr::Function(function) = expr else { return None };
+    let FunctionArguments::List(list) = &function.args else { return None };
+    let [
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(of)),
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(mask)),
+    ] = &list.args[..]
+    else {
+        return None;
+    };
+    let literal = matches!(mask, Expr::Value(value)
+        if matches!(value.value, Value::SingleQuotedString(_)));
+    let name = match plain_name(&function.name)?.as_str() {
+        "to_char" => query::FIELD_TO_CHAR,
+        "to_date" if !literal => query::TO_DATETIME,
+        "to_number" if !literal => query::FIELD_TO_NUMBER,
+        "to_timestamp" if !literal => query::FIELD_TO_TIMESTAMP,
+        _ => return None,
+    };
+    Some((name, vec![of.clone(), mask.clone()]))
+}
+
+/// The value of whole numbers that are added and multiplied as they are written.
+fn written_value(expr: &Expr) -> Option<i128> {
+    match expr {
+        Expr::Nested(inner) => written_value(inner),
+        Expr::Value(value) => match &value.value {
+            Value::Number(digits, false) => digits.parse().ok(),
+            _ => None,
+        },
+        Expr::UnaryOp { op: UnaryOperator::Minus, expr } => written_value(expr)?.checked_neg(),
+        Expr::BinaryOp { left, op, right } => {
+            let (left, right) = (written_value(left)?, written_value(right)?);
+            match op {
+                BinaryOperator::Plus => left.checked_add(right),
+                BinaryOperator::Minus => left.checked_sub(right),
+                BinaryOperator::Multiply => left.checked_mul(right),
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}
+
+/// Whether whole numbers come to more than their type holds: the field's have no such end.
+fn overflows(expr: &Expr) -> bool {
+    let Expr::BinaryOp { left, right, .. } = expr else { return false };
+    let Some(value) = written_value(expr) else { return false };
+    let narrow = |side: &Expr| written_value(side).is_some_and(|v| i32::try_from(v).is_ok());
+    match narrow(left) && narrow(right) {
+        true => i32::try_from(value).is_err(),
+        false => i64::try_from(value).is_err(),
+    }
+}
+
 /// Whether there is something that the field means otherwise.
 pub(crate) fn differs(ast: &Ast) -> bool {
     struct Finder;
@@ -123,7 +180,8 @@ pub(crate) fn differs(ast: &Ast) -> bool {
 
         fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
             let own = is_division(expr) || is_joining(expr) || is_substr(expr);
-            match own || is_user(expr) || rounds(expr) || written_plainly(expr).is_some() {
+            let other = rounds(expr) || overflows(expr) || of_template(expr).is_some();
+            match own || other || is_user(expr) || written_plainly(expr).is_some() {
                 true => ControlFlow::Break(()),
                 false => ControlFlow::Continue(()),
             }
@@ -325,6 +383,10 @@ impl VisitorMut for Divider {
             *expr = call(query::FIELD_TO_CHAR, vec![value]);
             self.changed = true;
         }
+        if let Some((name, args)) = of_template(expr) {
+            *expr = call(name, args);
+            self.changed = true;
+        }
         if is_user(expr)
             && let Some(shown) = shown_user()
         {
@@ -345,6 +407,13 @@ impl VisitorMut for Divider {
         }
         if self.closed > 0 {
             return ControlFlow::Continue(());
+        }
+        if overflows(expr)
+            && let Expr::BinaryOp { left, .. } = expr
+        {
+            let whole = std::mem::replace(&mut **left, Expr::Value(Value::Null.into()));
+            **left = call(EXACT, vec![whole]);
+            self.changed = true;
         }
         let Expr::BinaryOp { left, op: BinaryOperator::Divide, right } = expr else {
             return ControlFlow::Continue(());
@@ -402,7 +471,12 @@ mod tests {
             ("select $1 || b", false, "SELECT \"$part\"(CAST($1 AS TEXT)) || \"$part\"(b)"),
             ("select substr(a, -3, b)", true, "SELECT \"$substr\"(a, -3, b)"),
             ("select to_char(a / 2)", true, "SELECT \"$to_char\"(\"$exact\"(a) / 2)"),
-            ("select to_char(a, '9')", true, "SELECT to_char(a, '9')"),
+            ("select to_char(a, '9')", true, "SELECT \"$to_char\"(a, '9')"),
+            ("select to_date(a, 'YYYY')", true, "SELECT to_date(a, 'YYYY')"),
+            ("select to_date(a, b)", true, "SELECT \"$to_datetime\"(a, b)"),
+            ("select 86400 * 1000000", true, "SELECT \"$exact\"(86400) * 1000000"),
+            ("select 86400 * 1000", true, "SELECT 86400 * 1000"),
+            ("select 1024 * 1024 * 1024 * 4", true, "SELECT \"$exact\"(1024 * 1024 * 1024) * 4"),
             (
                 "select substring(a, 3), substr(a from 2)",
                 true,

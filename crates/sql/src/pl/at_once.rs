@@ -20,6 +20,8 @@ pub(super) enum Now<'k> {
     Done(Result<Flow>),
     /// It goes on with these.
     Body(&'k [Statement]),
+    /// Of an IF: none of the conditions before these arms holds.
+    Arms(&'k [(Sql, Vec<Statement>)], &'k [Statement]),
     /// It reads a row that is to be waited for.
     Waits(Box<SelectBegun<'k>>),
     /// Nothing: it is to be run as any other.
@@ -80,9 +82,10 @@ impl Machine<'_> {
         arms: &'k [(Sql, Vec<Statement>)],
         otherwise: &'k [Statement],
     ) -> Now<'k> {
-        for (condition, body) in arms {
+        for (at, (condition, body)) in arms.iter().enumerate() {
             match self.truth_at_once(condition) {
-                None => return Now::Nothing,
+                // What has been asked is not asked again: it may be another by then.
+                None => return Now::Arms(&arms[at..], otherwise),
                 Some(Err(error)) => return Now::Done(Err(error)),
                 Some(Ok(true)) => return Now::Body(body),
                 Some(Ok(false)) => {}

@@ -7,13 +7,15 @@ use super::parse::Parser;
 use super::run::Machine;
 use super::tree::{Dialect, Kind, Sql, Use};
 use crate::session::Session;
-use crate::{Result, Severity};
+use crate::{PgError, Result, Severity};
 use kernel::row::{ColType, TypeKind, Value};
 use std::collections::VecDeque;
 
 /// Lines that were taken back stay among the notices until so many are there, and no fewer than
 /// others.
 const GONE_MAX: usize = 1024;
+/// What is put out without an end of line.
+const LINE_BYTES_MAX: usize = 16 << 20;
 
 /// What a session's code has put out since its client was told last.
 #[derive(Default)]
@@ -73,6 +75,7 @@ impl Session {
         let at = self.output.lines.pop_front()?;
         // Notices may have been cut off.
         let line = std::mem::take(&mut self.notices.get_mut(at)?.message);
+        self.notice_bytes = self.notice_bytes.saturating_sub(line.len());
         self.output.gone.push(at);
         Some(line)
     }
@@ -92,6 +95,8 @@ impl Session {
         for later in &mut self.output.lines {
             *later -= gone.len();
         }
+        let held = gone.len() * size_of::<PgError>();
+        self.notice_bytes = self.notice_bytes.saturating_sub(held);
         let (mut gone, mut at) = (gone.into_iter().peekable(), 0_usize);
         self.notices.retain(|_| {
             let is_gone = gone.next_if_eq(&at).is_some();
@@ -113,9 +118,9 @@ impl Session {
         self.output.off = false;
     }
 
-    fn put_output(&mut self, line: String) {
+    fn put_output(&mut self, line: String) -> Result<()> {
         if self.output.off {
-            return;
+            return Ok(());
         }
         if self.output.asked {
             self.drop_output();
@@ -124,8 +129,9 @@ impl Session {
         if gone >= GONE_MAX && gone >= self.notices.len() / 2 {
             self.clear_gone();
         }
-        self.output.lines.push_back(self.notices.len());
-        self.notice(Severity::Notice, line);
+        self.code_notice(PgError::notice(Severity::Notice, line))?;
+        self.output.lines.push_back(self.notices.len() - 1);
+        Ok(())
     }
 }
 
@@ -145,16 +151,24 @@ impl Machine<'_> {
                 }
             }
         }
+        if self.line.len() > LINE_BYTES_MAX {
+            self.line.clear();
+            let text = format!("a line of dbms_output is longer than {LINE_BYTES_MAX} bytes");
+            return Err(PgError::new("54000", text));
+        }
         if ends {
-            self.end_line();
+            self.end_line()?;
         }
         Ok(())
     }
 
     /// What has been put out is a whole line.
-    pub(super) fn end_line(&mut self) {
+    ///
+    /// # Errors
+    /// 53200: too much is on its way to the client.
+    pub(super) fn end_line(&mut self) -> Result<()> {
         let line = std::mem::take(&mut self.line);
-        self.session.put_output(line);
+        self.session.put_output(line)
     }
 
     /// `enable` and `disable`, which also drops what is on its way.

@@ -237,7 +237,7 @@ impl Machine<'_> {
             (_, "P0001") => "00000",
             (_, code) => code,
         };
-        self.session.notices.push(PgError { severity, code, ..error });
+        self.session.code_notice(PgError { severity, code, ..error })?;
         Ok(())
     }
 

@@ -181,14 +181,17 @@ impl<'s> Machine<'s> {
             self.session.forget_savepoints(self.savepoints);
         }
         self.leave_cursors(program, done.is_err());
-        self.finish();
-        Ok(done? == Flow::Return)
+        let finished = self.finish();
+        let flow = done?;
+        finished?;
+        Ok(flow == Flow::Return)
     }
 
     /// Output without its end of line is a line all the same.
-    fn finish(&mut self) {
-        if !self.line.is_empty() {
-            self.end_line();
+    fn finish(&mut self) -> Result<()> {
+        match self.line.is_empty() {
+            true => Ok(()),
+            false => self.end_line(),
         }
     }
 
@@ -321,6 +324,7 @@ impl<'s> Machine<'s> {
             let done = match self.run_at_once(&statement.kind) {
                 Now::Done(done) => done,
                 Now::Body(body) => self.run_arm(body).await,
+                Now::Arms(arms, otherwise) => self.run_arms(arms, otherwise).await,
                 Now::Waits(begun) => self.select_on(*begun).await,
                 Now::Nothing => self.run_one(&statement.kind).await,
             };
@@ -341,6 +345,22 @@ impl<'s> Machine<'s> {
 
     fn run_arm<'a>(&'a mut self, body: &'a [Statement]) -> LocalBoxFuture<'a, Result<Flow>> {
         env::boxed!(self.run_all(body))
+    }
+
+    /// Runs what is behind the first condition that holds.
+    fn run_arms<'a>(
+        &'a mut self,
+        arms: &'a [(Sql, Vec<Statement>)],
+        otherwise: &'a [Statement],
+    ) -> LocalBoxFuture<'a, Result<Flow>> {
+        env::boxed!(async move {
+            for (condition, body) in arms {
+                if self.is_true(condition).await? {
+                    return self.run_arm(body).await;
+                }
+            }
+            self.run_arm(otherwise).await
+        })
     }
 
     /// Runs a statement that may have something to wait for.
@@ -389,12 +409,7 @@ impl<'s> Machine<'s> {
                     self.take_row(&target, values, &names, &types)?;
                 }
                 Kind::If { arms, otherwise } => {
-                    for (condition, body) in arms {
-                        if self.is_true(condition).await? {
-                            return self.run_all(body).await;
-                        }
-                    }
-                    return self.run_all(otherwise).await;
+                    return self.run_arms(arms, otherwise).await;
                 }
                 Kind::Case { operand, arms, otherwise, slot } => {
                     return self

@@ -64,6 +64,8 @@ pub struct Session {
     pub(crate) txn: Option<Txn>,
     pub(crate) named: Named<Arc<Prepared>>,
     pub(crate) notices: Vec<Notice>,
+    /// What those of code hold.
+    pub(crate) notice_bytes: usize,
     pub(crate) sequences: BTreeMap<ObjId, i64>,
     pub(crate) cursors: BTreeMap<String, Cursor>,
     /// Cursors that were given a name because nobody else did.
@@ -178,6 +180,7 @@ impl Session {
             txn: None,
             named: Named::new(),
             notices: Vec::new(),
+            notice_bytes: 0,
             sequences: BTreeMap::new(),
             cursors: BTreeMap::new(),
             unnamed_cursors: 0,
@@ -314,8 +317,28 @@ impl Session {
         self.notices.push(PgError::notice(severity, text));
     }
 
+    /// Keeps a notice of code for the client, which is told when the statement has ended.
+    ///
+    /// # Errors
+    /// 53200: too much is on its way to the client.
+    pub(crate) fn code_notice(&mut self, notice: Notice) -> Result<()> {
+        let most = self.database.planner.pga().result_bytes();
+        let bytes = size_of::<Notice>() + notice.message.len();
+        if self.notice_bytes.saturating_add(bytes) > most {
+            let text = format!("notices of code hold more than {most} bytes");
+            return Err(PgError::new("53200", text).with_hint(
+                "The client is told of them when the statement has ended: put out less, or raise \
+                 pga_aggregate_target.",
+            ));
+        }
+        self.notice_bytes += bytes;
+        self.notices.push(notice);
+        Ok(())
+    }
+
     pub fn take_notices(&mut self) -> Vec<Notice> {
         self.end_output();
+        self.notice_bytes = 0;
         let mut notices = std::mem::take(&mut self.notices);
         if !notices.is_empty() {
             notices.retain(|notice| self.settings.shows(notice.severity));

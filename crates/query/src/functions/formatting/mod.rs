@@ -7,11 +7,15 @@
 mod instants;
 mod number_template;
 mod numbers;
+mod of_field;
 mod reading;
 mod template;
 
 #[cfg(test)]
 mod tests;
+
+pub(super) use of_field::FIELD_LINES;
+pub use of_field::{FIELD_TO_NUMBER, FIELD_TO_TIMESTAMP, TO_DATETIME, is_hexadecimal, template};
 
 use super::strings::{made, text};
 use super::typed::{Body, Line};
@@ -98,11 +102,6 @@ fn to_date(a: &[Datum<'_>]) -> Result<Value> {
     i32::try_from(read.local_us.div_euclid(US_PER_DAY)).map(Value::Date).map_err(|_| range())
 }
 
-fn to_datetime(a: &[Datum<'_>]) -> Result<Value> {
-    let read = reading::read(text(&a[0])?, text(&a[1])?)?;
-    Ok(Value::Timestamp(read.local_us))
-}
-
 fn to_timestamp(a: &[Datum<'_>], zone: &Zone) -> Result<Value> {
     let read = reading::read(text(&a[0])?, text(&a[1])?)?;
     Ok(Value::Timestamptz(match read.offset_s {
@@ -137,8 +136,6 @@ pub(super) const LINES: &[Line] = &[
     ("to_char(float8, text) text", Body::One(number_to_char)),
     ("to_number(text, text) numeric:15", Body::One(to_number)),
     ("to_date(text, text) date", Body::One(to_date)),
-    // The field's `to_date`, whose template asks for a time of day.
-    ("$to_datetime(text, text) timestamp", Body::One(to_datetime)),
     ("to_timestamp(text, text) timestamptz", Body::In(to_timestamp)),
     ("to_timestamp(float8) timestamptz", Body::One(epoch_to_timestamp)),
 ];

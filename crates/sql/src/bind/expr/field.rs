@@ -10,6 +10,7 @@ use super::function::plain_args;
 use crate::bind::{Binder, object_parts};
 use crate::idioms::dates::DAY;
 use crate::{PgError, Result};
+use ::query::functions::{is_hexadecimal, template};
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CaseWhen, CastKind, DataType, Expr, Function,
     helpers::attached_token::AttachedToken,
@@ -52,6 +53,7 @@ pub(super) fn is_date(expr: &Expr) -> bool {
                     is_date(of) || text_of(to).is_some_and(template)
                 }
                 ("to_date", [_, template]) => text_of(template).is_some_and(has_time),
+                (::query::TO_DATETIME, [_, _]) => true,
                 (name, args) if LIKE_AN_ARGUMENT.contains(&name) => args.iter().any(is_date),
                 _ => false,
             }
@@ -72,50 +74,6 @@ fn has_time(template: &str) -> bool {
         // Minutes without hours, but no month: `MI` is no part of other patterns.
         !quoted && ["HH", "MI", "SS"].iter().any(|pattern| part.contains(pattern))
     })
-}
-
-/// The template as PostgreSQL writes it, if it writes it in another way.
-fn template(text: &str) -> Option<String> {
-    let mut changed = false;
-    let mut out = Vec::new();
-    for (part, quoted) in parts(text) {
-        if quoted {
-            out.push(part.to_owned());
-            continue;
-        }
-        let mut made = String::with_capacity(part.len());
-        let mut rest = part;
-        while let Some(next) = rest.chars().next() {
-            let upper: String = rest.chars().take(4).collect::<String>().to_ascii_uppercase();
-            let digit = upper.as_bytes().get(2).copied();
-            let (put, length) = if upper == "RRRR" {
-                ("YYYY", 4)
-            } else if upper.starts_with("RR") {
-                ("YY", 2)
-            } else if upper.starts_with("FF") && !matches!(digit, Some(b'1'..=b'6')) {
-                ("FF6", 2 + usize::from(matches!(digit, Some(b'7'..=b'9'))))
-            } else {
-                made.push(next);
-                rest = &rest[next.len_utf8()..];
-                continue;
-            };
-            changed = true;
-            made.push_str(put);
-            rest = &rest[length..];
-        }
-        out.push(made);
-    }
-    changed.then(|| out.join("\""))
-}
-
-/// Whether a template is for digits from 0 to F; PostgreSQL has no such.
-fn is_hexadecimal(template: &str) -> bool {
-    let digits = match template.get(..2) {
-        Some(fills) if fills.eq_ignore_ascii_case("fm") => &template[2..],
-        _ => template,
-    };
-    let digits = digits.trim_start_matches('0');
-    !digits.is_empty() && digits.bytes().all(|b| b.eq_ignore_ascii_case(&b'x'))
 }
 
 /// A number of days, in which whole numbers are divided as the field divides them.
@@ -230,7 +188,7 @@ impl Binder<'_> {
                 let name = match name {
                     "to_char" if is_hexadecimal(&given) => query::TO_HEX,
                     "to_number" if is_hexadecimal(&given) => query::FROM_HEX,
-                    "to_date" if has_time(&given) => "$to_datetime",
+                    "to_date" if has_time(&given) => ::query::TO_DATETIME,
                     "to_timestamp_tz" => "to_timestamp",
                     _ if own.is_none() => return Ok(None),
                     name => name,
@@ -287,15 +245,5 @@ mod tests {
         ] {
             assert!(!is_date(&parsed(text)), "{text}");
         }
-    }
-
-    #[test]
-    fn templates_of_the_field() {
-        assert_eq!(template("DD-MON-RR HH24:MI").as_deref(), Some("DD-MON-YY HH24:MI"));
-        assert_eq!(template("rrrr\"RR\"").as_deref(), Some("YYYY\"RR\""));
-        assert_eq!(template("SS.FF").as_deref(), Some("SS.FF6"));
-        assert_eq!(template("SS.FF9 X").as_deref(), Some("SS.FF6 X"));
-        assert_eq!(template("SS.FF3"), None);
-        assert_eq!(template("dd-mon-yyyy hh24:mi:ss"), None);
     }
 }

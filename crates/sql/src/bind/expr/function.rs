@@ -61,6 +61,9 @@ impl Binder<'_> {
             && name != query::PART
             && name != query::FIELD_SUBSTR
             && name != query::FIELD_TO_CHAR
+            && name != query::TO_DATETIME
+            && name != query::FIELD_TO_NUMBER
+            && name != query::FIELD_TO_TIMESTAMP
             && name != query::LISTED
             && name != query::NTH_FROM_LAST
             && name != query::SHORT
