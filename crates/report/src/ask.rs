@@ -5,7 +5,7 @@
 //! table is told so by the statement itself. What it must never do: know how a statement is run.
 
 use crate::awr::{Absent, Fetched, Input, Samples, SnapshotRow, TABLES};
-use crate::diagnose::{Beside, Sequence, Waiter};
+use crate::diagnose::{Beside, Blocker, Sequence, Waiter};
 use std::collections::BTreeMap;
 
 /// Takes a snapshot, and gives its number.
@@ -106,9 +106,10 @@ pub fn beside_statements((begin, end): (i64, i64)) -> Vec<String> {
          (select max(end_interval_time) from pg_awr.wrm$_snapshot where snap_id = {end})"
     );
     let blockers = format!(
-        "select blocking_inst_id, blocking_session, count(*) from gv$active_session_history \
-         where event = 'enq: TX - row lock contention' and blocking_session is not null and \
-         {between} group by 1, 2 order by 3 desc limit 5"
+        "select event, blocking_inst_id, blocking_session, count(*) \
+         from gv$active_session_history where event in ('enq: TX - row lock contention', \
+         'enq: TM - contention') and blocking_session is not null and \
+         {between} group by 1, 2, 3 order by 4 desc limit 10"
     );
     // Texts that differ in constants only are one statement.
     let waiters = format!(
@@ -151,8 +152,14 @@ pub fn beside(answers: &[Fetched]) -> Beside {
             ordered: row[2].as_deref() == Some("Y"),
         })
     };
-    let blocker =
-        |row: &Vec<Option<String>>| Some((number(&row[0])?, number(&row[1])?, number(&row[2])?));
+    let blocker = |row: &Vec<Option<String>>| {
+        Some(Blocker {
+            event: row[0].clone()?,
+            instance: number(&row[1])?,
+            session: number(&row[2])?,
+            samples: number(&row[3])?,
+        })
+    };
     let waiter = |row: &Vec<Option<String>>| {
         Some(Waiter {
             event: row[0].clone()?,
@@ -293,11 +300,16 @@ mod tests {
     #[test]
     fn who_held_row_locks_is_beside_the_snapshots() {
         let asked = beside_statements((3, 4)).join(";");
-        assert!(asked.contains("where event = 'enq: TX - row lock contention' and"), "{asked}");
+        assert!(asked.contains("where event in ('enq: TX - row lock contention', "), "{asked}");
         let sequences = answer(&[&["public.s", "20", "Y"], &["", "1", "N"]]);
         let plans = answer(&[&["a", "T"], &["b", ""]]);
         let waits = answer(&[&["enq: TM - contention", "a", "", "9"], &["", "b", "T", "3"]]);
-        let told = beside(&[sequences, answer(&[&["2", "200001", "8"]]), plans, waits]);
+        let told = beside(&[
+            sequences,
+            answer(&[&["enq: TM - contention", "2", "200001", "8"]]),
+            plans,
+            waits,
+        ]);
         let waiter = Waiter {
             event: "enq: TM - contention".to_owned(),
             sql_id: Some("a".to_owned()),
@@ -307,7 +319,9 @@ mod tests {
         assert_eq!(told.waiters, [waiter]);
         let full = [("a".to_owned(), Some("T".to_owned())), ("b".to_owned(), None)];
         assert_eq!(told.full_reads, full.into());
-        assert_eq!(told.blockers, [(2, 200_001, 8)]);
+        let event = "enq: TM - contention".to_owned();
+        let blocker = Blocker { event, instance: 2, session: 200_001, samples: 8 };
+        assert_eq!(told.blockers, [blocker]);
         let sequence = Sequence { name: "public.s".to_owned(), cache: 20, ordered: true };
         assert_eq!(told.sequences, [sequence]);
         assert_eq!(beside_statements((1, 2)).len(), 4);

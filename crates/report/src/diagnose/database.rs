@@ -2,7 +2,7 @@
 
 use super::sequences::most_loaded;
 use super::statements::{users, waiters};
-use super::{Case, Finding, event_of, ms_each, waits_of};
+use super::{Blocker, Case, Finding, event_of, ms_each, waits_of};
 use crate::awr::Work;
 use crate::awr::page::{count, number, percent};
 
@@ -243,9 +243,7 @@ pub(super) fn row_locks(case: &Case<'_>) -> Vec<Finding> {
     let tables = segments(case, &["row lock waits"]);
     evidence
         .extend(tables.iter().take(3).map(|(name, value)| format!("{name}: {}", waits_of(*value))));
-    evidence.extend(case.beside.blockers.iter().take(3).map(|(instance, sid, samples)| {
-        format!("session {sid} of instance {instance} held the lock in {samples} samples")
-    }));
+    evidence.extend(blockers(case, EVENT));
     evidence.extend(users_of_locks(case, EVENT, us));
     let whose = tables.first().map_or(String::new(), |(name, _)| format!(", of {name} above all"));
     vec![Finding {
@@ -258,6 +256,16 @@ pub(super) fn row_locks(case: &Case<'_>) -> Vec<Finding> {
     }]
 }
 
+/// Who held the locks that sessions waited for, as samples have it.
+fn blockers(case: &Case<'_>, event: &str) -> Vec<String> {
+    let of_event = case.beside.blockers.iter().filter(|blocker| blocker.event == event);
+    let told = |blocker: &Blocker| {
+        let Blocker { instance, session, samples, .. } = blocker;
+        format!("session {session} of instance {instance} held the lock in {samples} samples")
+    };
+    of_event.take(3).map(told).collect()
+}
+
 /// Tables that others have locked as a whole, or change.
 pub(super) fn table_locks(case: &Case<'_>) -> Vec<Finding> {
     const EVENT: &str = "enq: TM - contention";
@@ -267,6 +275,7 @@ pub(super) fn table_locks(case: &Case<'_>) -> Vec<Finding> {
     }
     let mut evidence =
         vec![format!("{}, {} ms each", waits_of(waits), number(ms_each(us, waits), 1))];
+    evidence.extend(blockers(case, EVENT));
     evidence.extend(users_of_locks(case, EVENT, us));
     let first = case.beside.waiters.iter().find(|w| w.event == EVENT && w.object.is_some());
     let whose = first.and_then(|w| w.object.as_ref());

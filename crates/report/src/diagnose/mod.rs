@@ -44,12 +44,22 @@ pub struct Waiter {
     pub samples: i64,
 }
 
+/// Samples in which a session held a lock that others waited for.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub struct Blocker {
+    /// What they waited for.
+    pub event: String,
+    pub instance: i64,
+    pub session: i64,
+    pub samples: i64,
+}
+
 /// What is not in snapshots.
 #[derive(Clone, Default, Debug)]
 pub struct Beside {
     pub sequences: Vec<Sequence>,
-    /// Sessions that others waited for at row locks: instance, session, samples.
-    pub blockers: Vec<(i64, i64, i64)>,
+    /// Those that others waited for at locks, the most samples first.
+    pub blockers: Vec<Blocker>,
     /// Statements whose plans are known: a table that the plan reads whole, if it does that.
     pub full_reads: BTreeMap<String, Option<String>>,
     /// The most samples first.

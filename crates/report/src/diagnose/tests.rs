@@ -313,11 +313,20 @@ fn commits_of_refills_are_no_commits_of_clients() {
 fn row_locks_are_told_with_table_and_blocker() {
     let events = "1 | enq: TX - row lock contention | Application | 20 | 9000000 | 20 | 9000000";
     let segments = "1 | public | t | TABLE | 7 | row lock waits | 20";
-    let beside = Beside { blockers: vec![(3, 42, 17)], ..Beside::default() };
+    let blocker = |event: &str, session| Blocker {
+        event: event.to_owned(),
+        instance: 3,
+        session,
+        samples: 17,
+    };
+    let blockers =
+        vec![blocker("enq: TX - row lock contention", 42), blocker("enq: TM - contention", 43)];
+    let beside = Beside { blockers, ..Beside::default() };
     let all = [(EVENTS, events), (SEGMENTS, segments)];
     let told = told(&found_beside("row locks", &all, &beside));
     assert!(told.contains("locked, of table public.t above all"), "{told}");
-    assert!(told.contains("session 42 of instance 3 held the lock in 17 samples"), "{told}");
+    let held = |session| format!("session {session} of instance 3 held the lock in 17 samples");
+    assert!(told.contains(&held(42)) && !told.contains(&held(43)), "{told}");
     assert!(found("row locks", &[(SEGMENTS, segments)]).is_empty());
 }
 
