@@ -256,15 +256,15 @@ async fn session(mut config: tokio_postgres::Config, address: Address) -> Result
         let mut messages = stream::poll_fn(move |cx| connection.poll_message(cx));
         while let Some(Ok(message)) = messages.next().await {
             let notice = match message {
-                // Scripts of the field end with COMMIT whether or not there is anything to commit.
-                AsyncMessage::Notice(notice) if *notice.code() == NO_TRANSACTION => continue,
                 AsyncMessage::Notice(notice) => Notice {
                     severity: notice.severity().to_owned(),
                     text: notice.message().to_owned(),
+                    ends_nothing: *notice.code() == NO_TRANSACTION,
                 },
                 AsyncMessage::Notification(told) => Notice {
                     severity: "NOTIFY".to_owned(),
                     text: format!("{} \"{}\"", told.channel(), told.payload()),
+                    ends_nothing: false,
                 },
                 _ => continue,
             };

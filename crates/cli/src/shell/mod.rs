@@ -88,12 +88,14 @@ enum Flow {
 pub(crate) struct Notice {
     severity: String,
     pub(crate) text: String,
+    /// There is no transaction that a statement could end.
+    ends_nothing: bool,
 }
 
 impl Notice {
     /// The shell's own.
     fn warning(text: &str) -> Notice {
-        Notice { severity: "WARNING".to_owned(), text: text.to_owned() }
+        Notice { severity: "WARNING".to_owned(), text: text.to_owned(), ends_nothing: false }
     }
 }
 

@@ -8,6 +8,7 @@ use super::format::{Kind, Look, Table};
 use super::headings::name_columns;
 use super::place::{Bound, Edited, Place, Sent};
 use super::whenever::OnError;
+use super::words::first_word;
 use super::{Flow, Notice, Shell};
 use crate::error::{CliError, Result};
 use bytes::Bytes;
@@ -199,6 +200,11 @@ impl Shell {
             self.sqlcode = number_of(error, text);
         }
         self.may_commit &= self.has_failed;
+        if first_word(text).eq_ignore_ascii_case("commit") {
+            // Scripts of the field end so whether or not there is anything to commit.
+            self.keep_notices();
+            self.kept.retain(|notice| !notice.ends_nothing);
+        }
         self.say_notices();
         let made = blocks::stored(text);
         let flow = match done {
@@ -418,11 +424,15 @@ impl Shell {
         self.tell.clear();
     }
 
-    /// Prints what the server has said, and takes the values of bind variables out of it.
-    pub(super) fn say_notices(&mut self) {
+    fn keep_notices(&mut self) {
         while let Ok(notice) = self.notices.try_recv() {
             self.kept.push(notice);
         }
+    }
+
+    /// Prints what the server has said, and takes the values of bind variables out of it.
+    pub(super) fn say_notices(&mut self) {
+        self.keep_notices();
         for notice in std::mem::take(&mut self.kept) {
             let Some(told) = self.told_value(&notice.text) else {
                 self.say_notice(&notice);
@@ -440,7 +450,7 @@ impl Shell {
             }
             // Half a line that the block has left; without the value it would have been said so.
             if !told.before.is_empty() {
-                self.say_notice(&Notice { severity: notice.severity, text: told.before });
+                self.say_notice(&Notice { text: told.before, ..notice });
             }
         }
         for text in std::mem::take(&mut self.tell) {
@@ -449,7 +459,7 @@ impl Shell {
     }
 
     fn say_notice(&mut self, notice: &Notice) {
-        let Notice { severity, text } = notice;
+        let Notice { severity, text, .. } = notice;
         match self.settings.serveroutput {
             // The field's: lines as they are, or none.
             Some(true) if severity == "NOTICE" => self.print(&format!("{text}\n")),

@@ -199,6 +199,7 @@ end;
 insert into t values (8);
 set autocommit on
 select 1;
+commit;
 rollback;
 set autocommit off
 insert into t values (9);
@@ -209,7 +210,7 @@ rollback;
     );
     assert!(said.contains("autocommit OFF\n"), "{said}");
     assert_eq!(said.matches("23505").count(), 1, "{said}");
-    // The last one finds nothing to take back.
+    // The last one finds nothing to take back; there is nothing to fear in a commit of nothing.
     assert_eq!(said.matches("WARNING").count(), 1, "{said}");
     assert_eq!(ids(), "2 7 9 10");
     let typed = |text: &str| typed(&mut db.skein("sql"), text);
