@@ -199,12 +199,12 @@ end;
 insert into t values (8);
 set autocommit on
 select 1;
-commit;
 rollback;
 set autocommit off
 insert into t values (9);
 set autocommit on
 insert into t values (10);
+commit;
 rollback;
 ",
     );
