@@ -53,13 +53,14 @@ impl Pair {
 }
 
 fn pairs(case: &Case<'_>) -> Vec<Pair> {
-    let mut all = Vec::new();
+    let mut all: Vec<Pair> = Vec::new();
     for to in &case.interval.works {
         let Some(table) = to.table("wrh$_gc_wait_split") else { continue };
         let mut senders: Vec<i64> =
             table.rows.iter().filter_map(|row| row.keys[0].parse().ok()).collect();
         senders.sort_unstable();
         senders.dedup();
+        let first = all.len();
         for from in senders {
             let name = from.to_string();
             let rows = || table.rows.iter().filter(|row| row.keys[0] == name);
@@ -75,12 +76,11 @@ fn pairs(case: &Case<'_>) -> Vec<Pair> {
                 worth: 1.0,
             });
         }
+        let own = &mut all[first..];
         let waited_us = to.class_us("Cluster").unwrap_or(0.0);
-        let of_to = |pair: &&mut Pair| pair.to == to.instance;
-        let total_us: f64 =
-            all.iter().filter(|pair| pair.to == to.instance).map(|pair| pair.total_us).sum();
+        let total_us: f64 = own.iter().map(|pair| pair.total_us).sum();
         if waited_us > 0.0 && total_us > waited_us {
-            all.iter_mut().filter(of_to).for_each(|pair| pair.worth = waited_us / total_us);
+            own.iter_mut().for_each(|pair| pair.worth = waited_us / total_us);
         }
     }
     all
